@@ -1,5 +1,6 @@
 """The real servers of a test run: started when the first test asks, stopped when all is over."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -7,9 +8,11 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.servers.mongo import MongoServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
+from tests.servers.schemas import Schemas
 from tests.servers.shared import (
     end_run,
     lead_run,
@@ -28,6 +31,12 @@ from tests.servers.shared import (
 STORES = ("memory", "sqlite", "postgres", "redis", "mongo")
 """The stores on which scheduler, rail and service are to behave in the same way."""
 
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
+"""The same examples in every run, however slow the machine is: a failure is never a chance."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(temporary_root()))  # that of tmp_path
@@ -35,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder is not None:
         config.add_cleanup(lambda: end_run(folder))
     _let_programs_be_interrupted()
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what collecting left from garbage collection: it stays until the end of the run."""
+    gc.collect()
+    gc.freeze()
 
 
 def _let_programs_be_interrupted() -> None:
@@ -50,9 +65,24 @@ def postgres_database() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def postgres_schemas(postgres_database: str) -> Iterator[Schemas]:
+    schemas = Schemas(postgres_database)
+    yield schemas
+    schemas.close()
+
+
 @pytest.fixture
-def postgres_url(postgres_database: str) -> str:
+def postgres_url(postgres_database: str, postgres_schemas: Schemas) -> Iterator[str]:
     """The address of an empty PostgreSQL store: a schema of the test's own."""
+    name = postgres_schemas.take()
+    yield with_option(postgres_database, "schema", name)
+    postgres_schemas.leave(name)
+
+
+@pytest.fixture
+def new_postgres_url(postgres_database: str) -> str:
+    """The same with a schema that does not exist yet."""
     return with_option(postgres_database, "schema", f"test_{token_hex(6)}")
 
 

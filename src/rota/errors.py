@@ -62,6 +62,7 @@ RotaError
     ForbiddenAddressError
     ForbiddenError
     ForbiddenQueueError
+    ForbiddenTenantError
     QuotaExceededError
     RequestTooSlowError
     UnauthorizedError
@@ -129,6 +130,7 @@ __all__ = [
     "ForbiddenAddressError",
     "ForbiddenError",
     "ForbiddenQueueError",
+    "ForbiddenTenantError",
     "HasDependentsError",
     "IllegalMoveError",
     "InvalidArgumentsError",

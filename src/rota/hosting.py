@@ -6,6 +6,7 @@ mounted below a path of the service.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from starlette.applications import Starlette
@@ -18,7 +19,9 @@ from rota.auth.tokens import TokenBook
 from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.execution import running_worker
+from rota.jobs.record import DEFAULT_TENANT
 from rota.runtime.observation import observed, recording
+from rota.runtime.search_index import indexing
 from rota.runtime.watch import watching
 from rota.server import ServerSettings, create_app
 from rota.session import Session
@@ -103,13 +106,15 @@ async def running(
             stats = StatsRecorder(session.store, session.clock)
             await stack.enter_async_context(recording(stats))
             served = ServerSettings(checks=app.list_checks(), stats=stats, worker=settings)
-            pages = create_app(
-                session.store, _find_auth(auth, session), settings=served, clock=session.clock
-            )
+            found = _find_auth(auth, session)
+            pages = create_app(session.store, found, settings=served, clock=session.clock)
             pages.state.metrics.follow(worker.events)
             mounted.pages = pages
             stack.callback(_unmount, mounted, pages)
             await stack.enter_async_context(watching(session.store, session.clock))
+            list_tenants = partial(_list_tenants, found)
+            index = indexing(session.store, session.clock, list_tenants)
+            await stack.enter_async_context(index)
         if work:
             await stack.enter_async_context(running_worker(worker))
         yield session
@@ -123,6 +128,12 @@ def _find_auth(auth: HostAuth, session: Session) -> Auth | None:
     if isinstance(auth, str):
         raise invalid("auth", f'must be "tokens", "host" or an authenticator, got {auth!r:.40}')
     return auth
+
+
+async def _list_tenants(auth: Auth | None) -> set[str]:
+    """The tenants whose jobs people may search for here, as far as they are known."""
+    tokens = await auth.list_tokens() if isinstance(auth, TokenBook) else ()
+    return {DEFAULT_TENANT, *(token.tenant for token in tokens)}
 
 
 def _unmount(mounted: MountedPages, pages: Starlette) -> None:

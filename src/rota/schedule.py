@@ -1,6 +1,5 @@
 """One schedule of an app: what its author writes, and a handle on it at run time."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -9,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec.structs import replace
 
-from rota.clock.duration import Duration, read_duration
+from rota.clock.duration import Duration
 from rota.clock.idle import call_in_thread
 from rota.errors import ConflictError, InvalidInputError, ScheduleNotFoundError
 from rota.jobs import CatchUp, JobStatus, Overlap
@@ -17,6 +16,7 @@ from rota.jobs.fields import read_flag, read_name
 from rota.jobs.record import DEFAULT_TENANT
 from rota.jobs.recurrence import start_at
 from rota.jobs.validation import Retry, read_retry
+from rota.ops.rules import format_seconds, read_text
 from rota.ops.schedules import (
     ScheduleDefinition,
     StoredSchedule,
@@ -31,7 +31,6 @@ from rota.session import Session, Sessions
 from rota.signature import TaskSignature
 from rota.triggers import Trigger
 from rota.triggers.cron import Cron, CronTrigger, Every, FieldCron, settle_zone
-from rota.triggers.cron_dialects import EVERY
 from rota.triggers.interval import Interval
 from rota.triggers.rrule import RecurrenceRule
 from rota.triggers.zone import Fold, Gap, load_zone
@@ -41,11 +40,7 @@ When: TypeAlias = str | timedelta | Trigger | Cron
 
 Value = TypeVar("Value")
 
-_SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
-_RULE = re.compile(r"^\s*(RRULE|DTSTART|EXDATE|RDATE)\b|FREQ=", re.IGNORECASE | re.MULTILINE)
-_ZONE = re.compile(r"^DTSTART;(?:.*;)?TZID=([^:;]+)", re.IGNORECASE | re.MULTILINE)
-_DURATION = re.compile(r"(\d+(\.\d+)?(ms|[dhms]))+")
 _CHECKED_FROM = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -134,11 +129,11 @@ def _with_rule(
 def read_when(when: object) -> dict[str, Any]:
     """The fields of a definition that say when."""
     if isinstance(when, str):
-        return _read_text(when)
+        return read_text(when)
     if isinstance(when, timedelta):
-        return {"interval": _format_seconds(when, "when")}
+        return {"interval": format_seconds(when, "when")}
     if isinstance(when, Every):
-        return {"interval": _format_seconds(when.period, "when")}
+        return {"interval": format_seconds(when.period, "when")}
     return {"cron": when.text} if isinstance(when, FieldCron) else _read_trigger(when)
 
 
@@ -148,25 +143,13 @@ def _read_trigger(when: object) -> dict[str, Any]:
             rules = {"zone": when.zone, "gap": when.gap, "fold": when.fold}
             return read_when(when.cron) | rules
         case Interval():
-            return {"interval": _format_seconds(when.every, "when"), "start": when.anchor}
+            return {"interval": format_seconds(when.every, "when"), "start": when.anchor}
         case RecurrenceRule():
             frame = when.frame
             rules = {"zone": frame.zone, "gap": frame.gap, "fold": frame.fold}
             return {"rrule": when.text, "start": when.start} | rules
     reason = "cron text, RRULE text, a timedelta, or a trigger of rota.triggers"
     raise _refuse("when", f"{when!r:.60} is not a schedule; write {reason}")
-
-
-def _read_text(text: str) -> dict[str, Any]:
-    if _RULE.search(text):
-        zone = _ZONE.search(text)
-        return {"rrule": text.strip()} | ({} if zone is None else {"zone": zone[1]})
-    words = text.split()
-    if words[:1] == [EVERY] and len(words) == 2:
-        return {"interval": words[1]}
-    if _DURATION.fullmatch(text.strip()):
-        return {"interval": _format_seconds(text.strip(), "when")}
-    return {"cron": text.strip()}
 
 
 def read_zone_name(zone: object) -> str:
@@ -187,17 +170,7 @@ _DURATIONS = ("jitter", "alert_after")
 
 
 def _read_optional(value: Duration | None, field: str) -> str | None:
-    return None if value is None else _format_seconds(value, field)
-
-
-def _format_seconds(value: Duration, field: str) -> str:
-    duration = read_duration(value, field)
-    if duration < _SECOND or duration % _SECOND:
-        raise _refuse(field, f"{value!s:.60} is not a whole number of seconds, at least one")
-    minutes, seconds = divmod(duration // _SECOND, 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
-    return "".join(f"{count}{unit}" for count, unit in parts if count)
+    return None if value is None else format_seconds(value, field)
 
 
 def _refuse(field: str, reason: str) -> InvalidInputError:

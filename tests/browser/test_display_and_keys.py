@@ -8,10 +8,11 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
 from tests.browser.stage.visitor import Visitor
-from tests.browser.test_every_page import PAGES
+from tests.browser.test_every_page import PAGES, SCHEDULES
 from tests.browser.test_looking import ask_for
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+FORMS = ("/jobs/new", "/jobs/new?kind=http.request")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 FIND = """async (rules) => {
   const found = await axe.run(document, { runOnly: rules });
@@ -24,7 +25,7 @@ def test_axe_finds_nothing(invite: Invite, dark: bool, phone: bool) -> None:
     visitor = invite(dark=dark, phone=phone)
     visitor.sign_in()
     found = []
-    for path in (*PAGES.values(), "/tokens", "/jobs?q=4711&state=dead"):
+    for path in (*PAGES.values(), *SCHEDULES, "/tokens", *FORMS, "/jobs?q=4711&state=dead"):
         page = visitor.go(path)
         if "4711" in path:
             page.locator("main table a.title").first.click()

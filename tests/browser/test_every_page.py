@@ -19,7 +19,20 @@ PAGES = {
     "Audit": "/audit",
     "Tenants": "/tenants",
 }
-OTHERS = ("?range=30d", "/queues/mail", "/errors", "/errors/")
+SCHEDULES = (
+    "/schedules/new?when=30+2+*+*+*&zone=Europe/Berlin",
+    "/schedules/calendar",
+    "/schedules/calendar?view=week",
+    "/schedules/tasks/Rotate%20logs",
+)
+OTHERS = (
+    "?range=30d",
+    "/queues/mail",
+    "/errors",
+    "/errors/",
+    *SCHEDULES,
+    "/jobs/new?kind=http.request",
+)
 """Pages that are not in the menu; of a folder, the first page that it lists."""
 
 JOBS = ("Morning report", "Charge invoice 4711", "Payroll reminder", "Push to CRM")
@@ -44,6 +57,15 @@ def _see_all(visitor: Visitor) -> list[str]:
             found.append(f"{page.url} is {extra} px wider than the screen")
     visitor.forgive("404")
     return found
+
+
+def test_the_overview_says_first_what_is_wrong(anna: Visitor) -> None:
+    alarms = anna.page.get_by_label("What needs attention").get_by_role("listitem")
+    expect(alarms.first).to_contain_text(
+        "4 jobs have failed for good in queues billing and imports"
+    )
+    alarms.first.get_by_role("link", name="Retry or discard").click()
+    expect(anna.page.get_by_role("heading", name="Dead letters", level=1)).to_be_visible()
 
 
 @pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, False), (False, True)])
@@ -71,15 +93,6 @@ def test_the_menu_leads_to_every_page(anna: Visitor) -> None:
         expect(anna.page.get_by_role("heading", name=name, level=1)).to_be_visible()
         current = anna.page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")
         expect(current).to_have_text(name)
-
-
-def test_the_overview_says_first_what_is_wrong(anna: Visitor) -> None:
-    alarms = anna.page.get_by_label("What needs attention").get_by_role("listitem")
-    expect(alarms.first).to_contain_text(
-        "4 jobs have failed for good in queues billing and imports"
-    )
-    alarms.first.get_by_role("link", name="Retry or discard").click()
-    expect(anna.page.get_by_role("heading", name="Dead letters", level=1)).to_be_visible()
 
 
 def test_charts_can_be_read_without_being_seen(anna: Visitor) -> None:

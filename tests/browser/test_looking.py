@@ -119,7 +119,7 @@ def test_a_list_refreshes_itself_without_disturbing_the_reader(anna: Visitor) ->
     box.check()
     page.get_by_role("link", name="Welcome mail 2").focus()
     ask_for(anna.house, "Came later")
-    expect(page.get_by_role("link", name="Came later")).to_be_visible(timeout=9_000)
+    expect(page.get_by_role("link", name="Came later")).to_be_visible()
     expect(box).to_be_checked()
     expect(page.get_by_role("link", name="Welcome mail 2")).to_be_focused()
     expect(page.get_by_text("1 selected")).to_be_visible()

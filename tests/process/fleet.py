@@ -30,7 +30,7 @@ from rota.clock.system import monotonic
 from rota.scheduler.storage import StoredTask, scan_tasks
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Real seconds after which a condition is taken never to come true, on however slow a machine."""
 
 

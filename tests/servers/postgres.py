@@ -13,7 +13,7 @@ from tests.servers.binaries import Installation, server_user
 
 from rota.clock.system import monotonic
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Real seconds within which any server has started or ended, on however slow a machine."""
 
 

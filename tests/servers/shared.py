@@ -5,6 +5,7 @@ server first starts it there, and the leader stops it when all is over. What a l
 killed has left behind is cleared away by the next.
 """
 
+import atexit
 import fcntl
 import os
 import pwd
@@ -12,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import NoReturn
@@ -35,7 +37,10 @@ FOLDER = "ROTA_TEST_SERVERS"
 _PREFIX = "rota-servers-"
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - every folder made there has a name of its own
 _ENOUGH_BYTES = 4 * 2**30
-_NOT_FOR_KEEPS = ("-c fsync=off", "-c full_page_writes=off")
+_NOT_FOR_KEEPS = (
+    "-c fsync=off -c full_page_writes=off",
+    "-c autovacuum=off",  # its work depends on the time, and would be seen by tests of plans
+)
 """What the shared PostgreSQL is spared, since nobody kills it; those that are killed are not."""
 _NO_POSTGRES = (
     "no PostgreSQL 15 or newer on this machine: set ROTA_TEST_POSTGRES to a server's address, "
@@ -161,16 +166,23 @@ def new_mongo_database(server_url: str) -> Iterator[str]:
     try:
         yield in_database(server_url, name)
     finally:
-        client: MongoClient[dict[str, object]] = MongoClient(server_url)
-        with client:
-            if _empty(client[name]):
-                _emptied.append(name)
-            else:
-                client.drop_database(name)
+        client = _connect_to_mongo(server_url)
+        if _empty(client[name]):
+            _emptied.append(name)
+        else:
+            client.drop_database(name)
 
 
 _emptied: list[str] = []
 """Databases that can be used again, by this process and on the run's server."""
+
+
+@cache
+def _connect_to_mongo(server_url: str) -> "MongoClient[dict[str, object]]":
+    """One client for all tests of this process."""
+    client: MongoClient[dict[str, object]] = MongoClient(server_url)
+    atexit.register(client.close)
+    return client
 
 
 def _empty(database: "Database[dict[str, object]]") -> bool:

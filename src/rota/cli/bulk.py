@@ -1,32 +1,35 @@
 """``rota jobs bulk``: creates many jobs from a file, or acts on many by filter."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from rich.progress import Progress
 from rich.prompt import Confirm
 
-from rota.cli.arguments import choose_zone, read_json
+from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse
+from rota.cli.job_files import JobFile, open_jobs, read_jobs
 from rota.cli.job_tables import job_columns, job_row
 from rota.cli.options import (
     GivenTerminal,
     JsonOption,
+    StateOption,
     WhyOption,
     YesOption,
     ZoneOption,
     flag,
+    join_query,
     value,
 )
 from rota.cli.output import Terminal, Viewer, done, print_table
 from rota.cli.place import NOWHERE, Place
 from rota.client import Client
 from rota.errors import InvalidInputError
-from rota.jobs import JobStatus
 
 MOST_AT_ONCE = 1000
 WORDS = {"cancel": "cancelled", "retry": "retried", "run_now": "due now", "delete": "deleted"}
@@ -42,7 +45,8 @@ class Which:
     """Which jobs are meant: those that fit everything that is said."""
 
     queue: Annotated[str | None, value("NAME", "Of this queue.")] = None
-    status: Annotated[JobStatus | None, Parameter(help="With this status.")] = None
+    state: StateOption = None
+    search: Annotated[str | None, value("TEXT", "That match, as in jobs list --search.")] = None
     kind: Annotated[str | None, value("NAME", "Of this kind.")] = None
     match: Annotated[str | None, value("TEXT", "In whose name or kind this is found.")] = None
 
@@ -64,15 +68,17 @@ def create(
 ) -> None:
     """Create the jobs that a file lists: all of each thousand, or none.
 
-    The file holds a list of objects, or an object with the list "jobs", each
-    as POST /api/v1/jobs takes it. Jobs of the same thousand may depend on each
-    other by their "ref". Try:
+    The file holds a list of objects, an object with the list "jobs", or an
+    object on each line, each as POST /api/v1/jobs takes it. It may be of any
+    size: it is read as jobs are created. Jobs of the same thousand may depend
+    on each other by their "ref". Try:
 
         rota jobs bulk create jobs.json
+        rota jobs bulk create jobs.jsonl
         echo '[{"name": "hello", "queue": "default"}]' | rota jobs bulk create -
     """
-    jobs = _read_jobs(file)
-    made = converse(terminal, place, lambda it: _create_all(it, jobs, terminal), makes=True)
+    with open_jobs(file) as jobs:
+        made = converse(terminal, place, lambda it: _create_all(it, jobs, terminal), makes=True)
     text = f"{made['created_count']} created, {made['existing_count']} were there already."
     done(terminal, made, text, as_json=as_json)
 
@@ -95,13 +101,13 @@ def act(
 
     What is done is what was shown: jobs that come meanwhile are left alone. Try:
 
-        rota jobs bulk act cancel --queue mail --status READY --dry-run
-        rota jobs bulk act retry --status FAILED --kind report.send --yes
+        rota jobs bulk act cancel --queue mail --state ready --dry-run
+        rota jobs bulk act retry --state failed --kind report.send --yes
     """
     order = {
         "action": action.replace("-", "_"),
         "queue": which.queue,
-        "status": which.status,
+        "q": join_query(which.search, which.state),
         "kind": which.kind,
         "text": which.match,
     }
@@ -124,22 +130,27 @@ def act(
         _show_result(terminal, answer)
 
 
-async def _create_all(client: Client, jobs: Sequence[Any], terminal: Terminal) -> dict[str, Any]:
+async def _create_all(client: Client, file: JobFile, terminal: Terminal) -> dict[str, Any]:
     made: dict[str, Any] = {"created_count": 0, "existing_count": 0, "ids": []}
-    with showing_progress(terminal, len(jobs)) as advance:
-        for start in range(0, len(jobs), MOST_AT_ONCE):
-            chunk = jobs[start : start + MOST_AT_ONCE]
+    jobs = read_jobs(file)
+    with showing_progress(terminal, file.size) as advance:
+        seen = 0
+        while chunk := list(islice(jobs, MOST_AT_ONCE)):
             answer = await client.post("/jobs/bulk", {"jobs": chunk})
             made["created_count"] += answer["created_count"]
             made["existing_count"] += answer["existing_count"]
             made["ids"] += [job["id"] for job in answer["items"]]
-            advance(len(chunk))
+            advance(file.read_count - seen)
+            seen = file.read_count
     return made
 
 
 @contextmanager
-def showing_progress(terminal: Terminal, total: int) -> Iterator[Any]:
-    """A function that advances a progress bar; without a terminal it does nothing."""
+def showing_progress(terminal: Terminal, total: int | None) -> Iterator[Any]:
+    """A function that advances a progress bar; without a terminal it does nothing.
+
+    Without ``total`` the bar only shows that something happens.
+    """
     if not terminal.err.is_terminal:
         yield lambda _: None
         return
@@ -149,15 +160,6 @@ def showing_progress(terminal: Terminal, total: int) -> Iterator[Any]:
     with bar:
         task = bar.add_task("Creating", total=total)
         yield lambda count: bar.advance(task, count)
-
-
-def _read_jobs(file: str) -> list[Any]:
-    content = read_json(file if file == "-" else f"@{file}", "FILE")
-    jobs = content.get("jobs") if isinstance(content, dict) else content
-    if not isinstance(jobs, list) or not jobs:
-        message = 'FILE must hold a list of jobs, or an object with a list "jobs"'
-        raise InvalidInputError(message, {"field": "FILE"})
-    return jobs
 
 
 def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None:

@@ -104,7 +104,7 @@ JOBS = """Jobs: create, list, show and change them.
 On a store, or on a server with --url and a token. Try:
 
     rota jobs create hello --kind log.message --payload '{"message": "hi"}'
-    rota jobs list --status FAILED
+    rota jobs list --state failed
     rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
     rota jobs list --url https://rota.example --token-file ~/.rota-token
 
@@ -117,7 +117,7 @@ BULK = """Many jobs at once: create them from a file, or change them by filter.
 Try:
 
     rota jobs bulk create jobs.json
-    rota jobs bulk act cancel --queue mail --status READY --dry-run
+    rota jobs bulk act cancel --queue mail --state ready --dry-run
 """
 
 SERIES = """Series: recurring jobs.
@@ -137,6 +137,14 @@ Try:
     rota dlq list
     rota dlq show 01890a5d-ac96-774b-bcce-b302099a8057
     rota dlq retry --all --kind http.request --why "the server is back"
+"""
+
+KINDS = """Kinds of jobs: their payloads, their defaults, and who serves them.
+
+Try:
+
+    rota kinds list
+    rota kinds show http.request
 """
 
 QUEUES = """Queues: depth, age, throughput; pause and resume.
@@ -264,7 +272,9 @@ needs no code: rota up runs it. A second run adds only what is missing. Try:
 
 TOP = """Watch queues, workers, late jobs, dead letters and the next runs.
 
-Ends with ctrl-C. When the output is not a terminal, it prints once. Try:
+Keys: q quits, p pauses, s sorts by another column, r reverses, / filters the
+queues by name, j and k or the arrows select one, enter shows its newest jobs,
+esc goes back. When the output is not a terminal, it prints once. Try:
 
     rota top
     rota top --once
@@ -319,6 +329,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("series", "series:app", SERIES),
         ("tasks", "tasks:app", TASKS),
         ("dlq", "dead_letters:app", DEAD_LETTERS),
+        ("kinds", "kinds:app", KINDS),
         ("errors", "error_groups:app", ERRORS),
         ("queues", "queues:app", QUEUES),
         ("limits", "limits:app", LIMITS),

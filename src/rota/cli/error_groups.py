@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import check_argument, choose_zone
+from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse
 from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
 from rota.cli.output import Row, Terminal, Viewer, done, print_items, print_table, show_text
@@ -16,9 +16,7 @@ app = App(name="errors")
 
 GROUP_COLUMNS = ("Id", "Attempts", "Dead", "Last seen", "Kind", "Error")
 
-GroupArgument = Annotated[
-    str, Parameter(metavar="GROUP", validator=check_argument, help="The id of an error group.")
-]
+GroupArgument = Annotated[str, Parameter(metavar="GROUP", help="The id of an error group.")]
 DryRunOption = Annotated[bool, flag("Only say how many there are.")]
 
 

@@ -31,9 +31,11 @@ from rota.cli.options import (
     NewPayloadOption,
     NotifiesOption,
     PayloadOption,
+    StateOption,
     WhyOption,
     ZoneOption,
     flag,
+    join_query,
     number,
     value,
 )
@@ -51,7 +53,6 @@ from rota.client import Client
 from rota.client.client import path_of
 from rota.errors import InvalidInputError
 from rota.escape import escape, escape_json
-from rota.jobs import JobStatus
 
 
 @Parameter(name="*")
@@ -181,7 +182,10 @@ UNCHANGED = Changed()
 def list_jobs(
     *,
     queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None,
-    status: Annotated[JobStatus | None, Parameter(help="Only with this status.")] = None,
+    state: StateOption = None,
+    search: Annotated[
+        str | None, value("TEXT", "Only matches, such as 'error:Timeout payload.order=7'.")
+    ] = None,
     kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None,
     match: Annotated[str | None, value("TEXT", "Only those in which this text is found.")] = None,
     priority_min: Priority = None,
@@ -200,14 +204,15 @@ def list_jobs(
     Try:
 
         rota jobs list
-        rota jobs list --status FAILED --queue mail
+        rota jobs list --state failed --queue mail
+        rota jobs list --search 'error:Timeout payload.order=7'
         rota jobs list --match invoice-4711 --limit 200 --json
         rota jobs list --url https://rota.example --token-file ~/.rota-token
     """
     local = choose_zone(zone).zone
     query = {
         "queue": queue,
-        "status": status,
+        "q": join_query(search, state),
         "kind": kind,
         "text": match,
         "priority_min": priority_min,
@@ -216,7 +221,8 @@ def list_jobs(
         "created_before": _read_moment(created_before, local, "--created-before"),
         "cursor": cursor,
     }
-    path = "/jobs" if kind is None and match is None else "/jobs/search"
+    is_search = any(query[name] is not None for name in ("q", "kind", "text"))
+    path = "/jobs/search" if is_search else "/jobs"
     listed = converse(terminal, place, lambda it: it.collect(path, query, limit=limit))
     viewer = Viewer(terminal.clock.now(), local)
     out = terminal.out
@@ -399,7 +405,7 @@ def retry(
     Try:
 
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
-        rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload '{"order": 7}'
+        rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload @a.json
     """
     body = {"why": why, "changes": _read_changes(changed)}
     path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}

@@ -9,6 +9,8 @@ from cyclopts.validators import Number
 
 from rota.cli.arguments import check_argument
 from rota.cli.output import Terminal
+from rota.errors import InvalidInputError
+from rota.jobs.job_state import parse_states
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
 
@@ -255,3 +257,27 @@ AlertSecretOption = Annotated[
 LinesOption = Annotated[
     bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
 ]
+
+
+def _check_state(_type: object, word: str | None) -> None:
+    if word is not None:
+        try:
+            parse_states([word])
+        except InvalidInputError as error:
+            raise ValueError(error.message) from error
+
+
+StateOption = Annotated[
+    str | None,
+    Parameter(
+        metavar="STATE",
+        validator=_check_state,
+        help="Such as due, later, held, retrying, running, dead, failed or completed.",
+    ),
+]
+
+
+def join_query(search: str | None, state: str | None) -> str | None:
+    """One query of the text and the state, as the service reads it."""
+    parts = [*filter(None, [search]), *([] if state is None else [f"state:{state.lower()}"])]
+    return " ".join(parts) or None

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import check_argument, choose_zone
+from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse
 from rota.cli.limits import describe_limit
 from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag
@@ -27,9 +27,7 @@ app = App(name="queues")
 
 QUEUE_COLUMNS = ("Queue", "Due", "Oldest", "Running", "Later", "Dead", "Per min", "State")
 
-QueueArgument = Annotated[
-    str, Parameter(metavar="QUEUE", validator=check_argument, help="The name of a queue.")
-]
+QueueArgument = Annotated[str, Parameter(metavar="QUEUE", help="The name of a queue.")]
 AllTenantsOption = Annotated[
     bool, flag("For all tenants; on a server this needs an admin's token.")
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -30,6 +30,7 @@ from rota.cli.output import (
     Terminal,
     Viewer,
     done,
+    format_duration,
     print_items,
     print_table,
     show_text,
@@ -114,7 +115,7 @@ def _choose_zone(rule: Rule) -> ChosenZone:
 
 
 SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
-RUN_COLUMNS = ("Occurrence", "Status", "Job", "Error")
+RUN_COLUMNS = ("Occurrence", "Status", "Late", "Ran for", "Job", "Error")
 
 
 def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
@@ -142,11 +143,17 @@ def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
     """One occurrence that has been, as a row of ``RUN_COLUMNS``."""
     cells = (
         viewer.show(run["occurrence_at"]),
-        str(run["status"]),
+        "skipped" if run["is_skipped"] else str(run["status"]),
+        _show_seconds(run["late_seconds"]),
+        _show_seconds(run["lasted_seconds"]),
         escape(run["job_id"]),
         show_text(run["error"], 200),
     )
     return cells, "red" if run["status"] == "FAILED" else ""
+
+
+def _show_seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else format_duration(timedelta(seconds=seconds))
 
 
 def print_upcoming(terminal: Terminal, shown: dict[str, Any]) -> None:
@@ -198,6 +205,7 @@ SeriesArgument = Annotated[
         metavar="ID", validator=check_argument, help="The id of a series, or of any job of it."
     ),
 ]
+DryRunOption = Annotated[bool, flag("Only say what would be done.")]
 DEFAULT_RULE = Rule()
 
 
@@ -378,6 +386,130 @@ def resume(
     _act(terminal, place, (series_id, "resume", "Resumed"), {"why": why}, query, as_json=as_json)
 
 
+@app.command(name="run-now")
+def run_now(
+    series_id: SeriesArgument,
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Run the next occurrence of a series now. The series then goes on as scheduled.
+
+    Try:
+
+        rota series run-now 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    _act(terminal, place, (series_id, "run-now", "Due now"), {"why": why}, as_json=as_json)
+
+
+@app.command(name="edit")
+def edit(
+    series_id: SeriesArgument,
+    /,
+    *,
+    rule: Rule = DEFAULT_RULE,
+    queue: Annotated[str | None, value("NAME", "Another queue.")] = None,
+    payload: Annotated[str | None, value("JSON", "Another payload: JSON, or @FILE.")] = None,
+    priority: Annotated[int | None, value("NUMBER", "1 to 10, 10 first.")] = None,
+    dry_run: DryRunOption = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Change a series: when it runs, its queue, priority or payload.
+
+    A new rule replaces the old one with all its options. What runs is
+    finished. Try:
+
+        rota series edit 01890a5d-ac96-774b-bcce-b302099a8057 --priority 7
+    """
+    body: dict[str, Any] = {"dry_run": dry_run, "why": why}
+    if rule != DEFAULT_RULE:
+        body["recurrence"] = read_rule(rule)
+    given = {"queue": queue, "priority": priority}
+    body |= {name: it for name, it in given.items() if it is not None}
+    if payload is not None:
+        body["payload"] = read_json(payload, "--payload")
+    path = path_of("series", series_id)
+    plan = converse(terminal, place, lambda it: it.ask("PATCH", path, body=body))
+    if as_json:
+        terminal.print_document(plan)
+        return
+    _print_changes(terminal, plan)
+
+
+@app.command(name="backfill")
+def backfill(
+    series_id: SeriesArgument,
+    /,
+    *,
+    since: Annotated[str, value("INSTANT", "The first occurrence to run.")],
+    until: Annotated[str | None, value("INSTANT", "The last one. Default: now.")] = None,
+    zone: ZoneOption = None,
+    dry_run: DryRunOption = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Run a series for occurrences of the past that have no successful run.
+
+    Each gets a job of its own. To repeat it creates nothing twice. Instants
+    without an offset are wall time in --zone. Try:
+
+        rota series backfill 01890a5d --since 2027-03-01T00:00Z --dry-run
+    """
+    local = choose_zone(zone).zone
+    ends = terminal.clock.now() if until is None else read_instant(until, local, "--until")
+    order = {
+        "since": format_instant(read_instant(since, local, "--since")),
+        "until": format_instant(ends),
+        "dry_run": dry_run,
+        "why": why,
+    }
+    path = path_of("series", series_id, "backfill")
+    made = converse(terminal, place, lambda it: it.post(path, order))
+    if as_json:
+        terminal.print_document(made)
+        return
+    viewer = Viewer(terminal.clock.now(), local)
+    rows: list[Row] = [((viewer.show(at),), "") for at in made["occurrences"]]
+    if rows:
+        print_table(terminal.out, ("Occurrence",), rows)
+    did = "Created" if made["is_applied"] else "Would create"
+    left_out = made["left_out_count"]
+    note = f"; {left_out} left out, which have a job" if left_out else ""
+    terminal.print_text(f"{did} {len(rows)} jobs{note}.", "bold")
+
+
+@app.command(name="calendar")
+def show_calendar(
+    *,
+    days: Annotated[int, number(1, 31, "How many days to look ahead.")] = 1,
+    zone: ZoneOption = None,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List what will run in the coming days, and what collides.
+
+    Try:
+
+        rota series calendar --days 7
+    """
+    path = path_of("series", "calendar")
+    found = converse(terminal, place, lambda it: it.get(path, {"days": days}))
+    if as_json:
+        terminal.print_document(found)
+        return
+    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    _print_calendar(terminal, found, viewer)
+
+
 @app.command(name="cancel")
 def cancel(
     series_id: SeriesArgument,
@@ -395,6 +527,41 @@ def cancel(
         rota series cancel 01890a5d-ac96-774b-bcce-b302099a8057
     """
     _act(terminal, place, (series_id, "cancel", "Ended"), {"why": why}, as_json=as_json)
+
+
+def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
+    rows: list[Row] = [
+        ((escape(it["field"]), show_text(it["before"]), show_text(it["after"])), "")
+        for it in plan["changes"]
+    ]
+    if not rows:
+        terminal.print_text("Nothing would change." if not plan["is_applied"] else "No change.")
+        return
+    print_table(terminal.out, ("Field", "Before", "After"), rows)
+    terminal.print_text()
+    shown = {"occurrences": plan["occurrences_after"], "skipped": plan["skipped"]}
+    print_upcoming(terminal, shown)
+    for note in plan["notes"]:
+        terminal.print_text(escape(note), "dim")
+    terminal.print_text("Changed." if plan["is_applied"] else "Nothing is changed yet.", "bold")
+
+
+def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -> None:
+    rows: list[Row] = [
+        ((viewer.show(it["at"]), escape(it["source"]), show_text(it["name"], 60)), "")
+        for it in found["entries"]
+    ]
+    if rows:
+        print_table(terminal.out, ("Due", "What", "Name"), rows)
+    for it in found["frequent"]:
+        first = viewer.show(it["first_at"])
+        terminal.print_text(f"{show_text(it['name'], 60)}: {it['count']} times from {first}", "dim")
+    for it in found["collisions"]:
+        names = ", ".join(show_text(name, 40) for name in it["names"])
+        times = "once" if it["count"] == 1 else f"{it['count']} times"
+        terminal.print_text(f"together {times}, first {viewer.show(it['at'])}: {names}", "yellow")
+    groups = len(found["collisions"])
+    terminal.print_text(f"{len(rows)} runs; {groups} groups of schedules collide", "bold")
 
 
 def _act(

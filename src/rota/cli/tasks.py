@@ -1,6 +1,7 @@
 """``rota tasks``: the declarative tasks on a store, or of a server."""
 
 from collections import Counter
+from datetime import timedelta
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -8,8 +9,17 @@ from cyclopts.validators import Number
 
 from rota.cli.arguments import ask_about, choose_zone
 from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, value
-from rota.cli.output import NOTHING, Row, Viewer, print_table, read_utc, show_text
+from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
+from rota.cli.output import (
+    NOTHING,
+    Row,
+    Viewer,
+    done,
+    format_duration,
+    print_table,
+    read_utc,
+    show_text,
+)
 from rota.cli.place import Whereabouts
 from rota.escape import escape
 from rota.runtime.user_modules import read_registrations
@@ -18,22 +28,41 @@ from rota.scheduler.registration import accept_registrations
 
 TASK_COLUMNS = ("Task", "State", "Started", "Next", "Schedule")
 PLAN_COLUMNS = ("Task", "", "Next before", "Next after", "Change")
+RUN_COLUMNS = ("Due", "Late", "Ran for", "Outcome", "Reason", "Error")
 _STATES = {"AwaitingRun": "waiting", "Running": "running", "AwaitingRetry": "retrying"}
-_STYLES = {"running": "green", "retrying": "yellow", "interrupted": "red"}
+_STYLES = {"running": "green", "retrying": "yellow", "interrupted": "red", "paused": "yellow"}
+_RUN_STYLES = {"failed": "red", "interrupted": "yellow"}
 _STANDING_STYLES = {"new": "green", "changed": "yellow", "removed": "red"}
 
 
 def task_row(task: dict[str, Any], viewer: Viewer) -> Row:
     """One task as a row of ``TASK_COLUMNS``, with the style its state deserves."""
     state = "interrupted" if task["is_interrupted"] else _STATES.get(task["phase"], task["phase"])
+    if task["is_paused"] and state != "running":
+        state = "paused"
     cells = (
         escape(task["name"]),
         escape(state),
         viewer.tell(task["last_attempt_at"]),
-        _show_first(task["occurrences"], viewer),
+        NOTHING if task["is_paused"] else _show_first(task["occurrences"], viewer),
         escape(task["description"] or task["cron"]),
     )
     return cells, _STYLES.get(state, "")
+
+
+def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
+    """One past run as a row of ``RUN_COLUMNS``."""
+    due, started = read_utc(run["scheduled_at"]), read_utc(run["started_at"])
+    ended = None if run["ended_at"] is None else read_utc(run["ended_at"])
+    cells = (
+        viewer.show(run["scheduled_at"]),
+        format_duration(max(started - due, timedelta(0))),
+        NOTHING if ended is None else format_duration(ended - started),
+        escape(run["outcome"]),
+        escape(run["reason"]),
+        show_text(run["error"], 100),
+    )
+    return cells, _RUN_STYLES.get(run["outcome"], "")
 
 
 def plan_rows(plan: dict[str, Any], viewer: Viewer) -> list[Row]:
@@ -188,6 +217,84 @@ def explain(
     terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
     for reason in answer["reasons"]:
         terminal.print_text(escape(reason))
+
+
+@app.command(name="history")
+def show_history(
+    name: str,
+    /,
+    *,
+    zone: ZoneOption = None,
+    limit: LimitOption = 50,
+    as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """List the last runs of a task: when it was due, how late it started, and how it ended.
+
+    Try:
+
+        rota tasks history backup
+    """
+    local = choose_zone(zone)
+    question = {"name": name, "zone": local.name}
+    detail = converse(terminal, place, lambda it: it.get(f"{TASKS}/history", question))
+    runs = detail["runs"][:limit]
+    if as_json:
+        terminal.print_document({**detail, "runs": runs})
+        return
+    viewer = Viewer(terminal.clock.now(), local.zone)
+    if runs:
+        print_table(terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+    failed = sum(it["outcome"] != "succeeded" for it in runs)
+    noun = "run" if len(runs) == 1 else "runs"
+    terminal.print_text(f"{len(runs)} {noun} of {escape(name)}, {failed} not successful", "bold")
+
+
+@app.command(name="pause")
+def pause(
+    name: str,
+    /,
+    *,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Hold a task back until it is resumed. A run in progress finishes.
+
+    The pause outlasts restarts and deployments. Try:
+
+        rota tasks pause backup --why "the disk is full"
+    """
+    order = {"name": name, "why": why}
+    detail = converse(terminal, place, lambda it: it.post(f"{TASKS}/pause", order))
+    running = ", but runs now" if detail["task"]["phase"] == "Running" else ""
+    done(terminal, detail, f"Paused: {name} starts no more{running}.", as_json=as_json)
+
+
+@app.command(name="resume")
+def resume(
+    name: str,
+    /,
+    *,
+    catch_up: Annotated[bool, flag("Run once now for what passed during the pause.")] = False,
+    why: WhyOption = None,
+    as_json: JsonOption = False,
+    place: Whereabouts = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Let a paused task go on with its next occurrence.
+
+    Try:
+
+        rota tasks resume backup --catch-up
+    """
+    order = {"name": name, "why": why, "catch_up": catch_up}
+    detail = converse(terminal, place, lambda it: it.post(f"{TASKS}/resume", order))
+    viewer = Viewer(terminal.clock.now(), choose_zone(None).zone)
+    first = _show_first(detail["task"]["occurrences"], viewer)
+    done(terminal, detail, f"Resumed: {name}, next at {first}.", as_json=as_json)
 
 
 @app.command(name="run-now")

@@ -1,4 +1,4 @@
-"""``rota top``: all jobs of a tenant on one screen, refreshed until interrupted."""
+"""``rota top``: all jobs of a tenant on one screen, refreshed until it is left."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,11 @@ from rich.text import Text
 
 from rota.cli.arguments import choose_zone
 from rota.cli.connection import converse, find_address
+from rota.cli.job_tables import STYLES, WAITING, read_state
 from rota.cli.occurrences import format_instant
 from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, flag
 from rota.cli.output import (
+    NOTHING,
     Terminal,
     Viewer,
     format_milliseconds,
@@ -25,7 +27,9 @@ from rota.cli.output import (
     show_text,
 )
 from rota.cli.place import NOWHERE, Place, find_target
+from rota.cli.top_keys import HELP, TYPING_HELP, Screen, press, read_keys
 from rota.client import Client, open_client
+from rota.clock.protocol import Clock
 from rota.errors import RotaError
 from rota.escape import escape
 from rota.runtime.startup import show_address
@@ -34,31 +38,63 @@ MOST_ALARMS = 6
 MOST_QUEUES = 15
 MOST_RUNS = 5
 MOST_FAILURES = 5
+MOST_JOBS = 20
 MEASURED_FOR = timedelta(minutes=10)
 LATE_SECONDS = 300
 
 
 class Look(NamedTuple):
-    """One look at the service: the overview, who works, and what ended of late."""
+    """One look at the service: the overview, who works, what ended of late, and jobs if asked."""
 
     overview: dict[str, Any]
     workers: list[dict[str, Any]]
     throughput: dict[str, Any]
+    jobs: Sequence[dict[str, Any]] = ()
 
 
-def render_top(look: Look, viewer: Viewer, address: str) -> RenderableType:
-    """The whole screen; everything in it is safe to show."""
-    parts = [
-        _heading(look, viewer, address),
-        *_throughput(look.throughput["total"]),
-        *_holds(look.overview),
-        *_alarms(look.overview),
-        Text(),
-        _queues(look.overview),
-        *_next_runs(look.overview, viewer),
-        *_failures(look.overview, viewer),
-    ]
+def render_top(
+    look: Look, viewer: Viewer, address: str, screen: Screen | None = None
+) -> RenderableType:
+    """The whole screen; everything in it is safe to show. Without ``screen`` it has no keys."""
+    chosen = screen or Screen()
+    parts: list[RenderableType] = [_heading(look, viewer, address)]
+    parts += _throughput(look.throughput["total"])
+    if chosen.opened is None:
+        parts += [
+            *_holds(look.overview),
+            *_alarms(look.overview),
+            Text(),
+            _queues(look.overview, chosen, marks=screen is not None),
+            *_next_runs(look.overview, viewer),
+            *_failures(look.overview, viewer),
+        ]
+    else:
+        parts += [Text(), *_jobs(look.jobs, viewer, chosen.opened)]
+    if screen is not None:
+        parts += [Text(), _footer(screen)]
     return Group(*parts)
+
+
+def _footer(screen: Screen) -> Text:
+    """What the keys do, and what was chosen with them."""
+    order = f"{screen.sort}{' reversed' if screen.is_reversed else ''}"
+    text = Text(f"sorted by {order}", "dim")
+    if screen.text or screen.is_typing:
+        text.append(f"  filter: {escape(screen.text)}{'_' if screen.is_typing else ''}", "bold")
+    if screen.is_paused:
+        text.append("  PAUSED", "bold yellow")
+    return text.append(f"\n{TYPING_HELP if screen.is_typing else HELP}", "dim")
+
+
+def _jobs(jobs: Sequence[dict[str, Any]], viewer: Viewer, queue: str) -> Iterator[RenderableType]:
+    yield Text(f"The newest jobs of {escape(queue)}", "bold")
+    table = _table("Id", "State", "Run", "Kind", "Name")
+    for job in jobs:
+        state = read_state(job, viewer.now)
+        when = NOTHING if state in WAITING else viewer.tell(job["run_at"])
+        cells = [escape(job["id"]), state.value, when, show_text(job["kind"], 30)]
+        _add(table, [*cells, show_text(job["name"], 60)], STYLES.get(state, ""))
+    yield table
 
 
 def _heading(look: Look, viewer: Viewer, address: str) -> Text:
@@ -117,16 +153,19 @@ def _alarms(overview: dict[str, Any]) -> Iterator[Text]:
         yield Text(f"! and {len(alarms) - MOST_ALARMS} more", "red")
 
 
-def _queues(overview: dict[str, Any]) -> Table:
+def _queues(overview: dict[str, Any], screen: Screen, *, marks: bool) -> Table:
     table = _table("Queue", "Due", "Later", "Running", "Stalled", "Dead", "Oldest", "Workers")
     for column in table.columns[1:]:
         column.justify = "right"
-    for queue in overview["queues"][:MOST_QUEUES]:
+    queues = screen.arrange(overview["queues"])
+    first = max(0, min(screen.selected, len(queues) - 1) - MOST_QUEUES + 1)
+    for place, queue in enumerate(queues[first : first + MOST_QUEUES], start=first):
         late = queue["late_seconds"]
         style = "red" if queue["dead_count"] else "yellow" if late > LATE_SECONDS else ""
         counts = ("due", "later", "running", "stalled", "dead")
+        mark = ("> " if place == screen.selected else "  ") if marks else ""
         cells = [
-            escape(queue["queue"]),
+            f"{mark}{escape(queue['queue'])}",
             *(str(queue[f"{it}_count"]) for it in counts),
             format_seconds(late) if queue["due_count"] else "-",
             str(queue["worker_count"]),
@@ -184,7 +223,7 @@ def top(
     place: Place = NOWHERE,
     terminal: GivenTerminal,
 ) -> None:
-    """Show how all jobs stand, once or until interrupted."""
+    """Show how all jobs stand, once or until it is left with q or ctrl-C."""
     local = choose_zone(zone).zone
     if as_json:
         look = converse(terminal, place, take_look)
@@ -213,19 +252,68 @@ async def take_look(client: Client) -> Look:
 async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str | None) -> None:
     find_target(place).require()
     address, local = find_address(place), choose_zone(zone).zone
-    async with open_client(address, terminal.clock) as client:
-        look = await take_look(client)
+    async with open_client(address, terminal.clock) as client, read_keys() as keys:
+        watch = _Watch(client, await take_look(client))
+        ticks = Ticks(terminal.clock, every, keys)
         with Live(console=terminal.out, auto_refresh=False, screen=True) as live:
-            while True:
+            while not watch.screen.is_over:
                 viewer = Viewer(terminal.clock.now(), local)
-                live.update(render_top(look, viewer, show_address(address.url)), refresh=True)
-                await terminal.clock.sleep(every)
-                look = await _look_again(client, look)
+                shown = render_top(watch.look, viewer, show_address(address.url), watch.screen)
+                live.update(shown, refresh=True)
+                await watch.go_on(await ticks.wait())
+        ticks.stop()
 
 
-async def _look_again(client: Client, last: Look) -> Look:
+class _Watch:
+    """What is on the screen, and what it is changed by."""
+
+    def __init__(self, client: Client, look: Look) -> None:
+        self._client = client
+        self.look, self.screen = look, Screen()
+
+    async def go_on(self, key: str | None) -> None:
+        """A key was pressed; without one, it is time to look again."""
+        before = self.screen.opened
+        if key is not None:
+            queues = self.screen.arrange(self.look.overview["queues"])
+            self.screen = press(self.screen, key, [str(it["queue"]) for it in queues])
+        is_due = key is None and not self.screen.is_paused
+        if is_due or self.screen.opened != before:
+            self.look = await _look_again(self._client, self.look, self.screen.opened)
+
+
+class Ticks:
+    """Waits for the next key or the next look, whichever comes first. Keys delay no look."""
+
+    def __init__(self, clock: Clock, every: timedelta, keys: "asyncio.Queue[str]") -> None:
+        self._clock, self._every, self._keys = clock, every, keys
+        self._sleep: asyncio.Task[None] | None = None
+        self._key: asyncio.Task[str] | None = None
+
+    async def wait(self) -> str | None:
+        """The key; None if it is time to look again."""
+        self._sleep = self._sleep or asyncio.create_task(self._clock.sleep(self._every))
+        self._key = self._key or asyncio.create_task(self._keys.get())
+        await asyncio.wait({self._sleep, self._key}, return_when=asyncio.FIRST_COMPLETED)
+        if self._key.done():
+            key, self._key = self._key.result(), None
+            return key
+        self._sleep = None
+        return None
+
+    def stop(self) -> None:
+        for task in (self._sleep, self._key):
+            if task is not None:
+                task.cancel()
+
+
+async def _look_again(client: Client, last: Look, queue: str | None) -> Look:
     """A new snapshot; while the service does not answer, the last one."""
     try:
-        return await take_look(client)
+        look = await take_look(client)
+        if queue is None:
+            return look
+        page = await client.get("/jobs", {"queue": queue, "limit": MOST_JOBS})
+        return look._replace(jobs=page["items"])
     except RotaError:
         return last

@@ -31,7 +31,7 @@ class KindEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     doc: str = ""
 
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode  # the parameters stay in the order of the signature
 _decode = msgspec.json.Decoder(KindEntry).decode
 
 

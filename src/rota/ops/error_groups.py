@@ -1,6 +1,6 @@
 """Error groups of a tenant: list them, find their dead letters, retry or discard those."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
@@ -63,21 +63,28 @@ async def find_group_letters(
     context: RailContext, group: ErrorGroup, limit: int = HIGHEST_RETRY
 ) -> GroupLetters:
     """The dead letters whose last attempt belongs to the group, up to ``limit``."""
-    letters, wanted = _letters(context), DeadLetterFilter(kind=group.kind, with_discarded=True)
     found: list[Job] = []
+    async for job in _walk_letters(context, group.kind):
+        if await _belongs(context, job, group):
+            if len(found) == limit:
+                return GroupLetters(tuple(found), has_more=True)
+            found.append(job)
+    return GroupLetters(tuple(found))
+
+
+async def _walk_letters(context: RailContext, kind: str) -> AsyncIterator[Job]:
+    letters, wanted = _letters(context), DeadLetterFilter(kind=kind, with_discarded=True)
     cursor: str | None = None
     while True:
         page = await letters.list(wanted, cursor=cursor, limit=HIGHEST_LIMIT)
         ids = [it.job_id for it in page.items]
         jobs = await context.store.get(context.tenant, ids)
-        for job in (jobs[it] for it in ids if it in jobs):
-            if await _belongs(context, job, group):
-                if len(found) == limit:
-                    return GroupLetters(tuple(found), has_more=True)
-                found.append(job)
+        for job_id in ids:
+            if job_id in jobs:
+                yield jobs[job_id]
         cursor = page.next_cursor
         if cursor is None:
-            return GroupLetters(tuple(found))
+            return
 
 
 async def _belongs(context: RailContext, job: Job, group: ErrorGroup) -> bool:

@@ -215,17 +215,10 @@ async def _collect(
     store: RailStore, tenant: str, query: JobQuery, most: int
 ) -> tuple[list[Job], bool]:
     """Up to ``most`` matches, and whether these are all."""
-    found: list[Job] = []
-    cursor: str | None = None
-    while len(found) <= most:
-        page = await search_jobs(store, tenant, query, cursor=cursor, limit=HIGHEST_LIMIT)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return found[:most], len(found) <= most
-        if len(page.items) < HIGHEST_LIMIT:  # it looked at as many jobs as one call may
-            break
-    return found[:most], False
+    if query.job_id is not None:
+        return list(await _find_by_id(store, tenant, query.job_id, query)), True
+    found = await find_matches(store, tenant, query, None, most)
+    return found.items, found.last is None
 
 
 async def _sort_all(

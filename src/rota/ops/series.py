@@ -1,7 +1,7 @@
 """A tenant's series: the rule, the next occurrences and the last runs."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -10,6 +10,7 @@ from rota.clock.idle import call_in_thread
 from rota.errors import InvalidCursorError, JobNotFoundError, RotaError
 from rota.jobs import (
     PAUSED_UNTIL,
+    Attempt,
     Job,
     JobFilter,
     JobId,
@@ -17,16 +18,20 @@ from rota.jobs import (
     Overlap,
     Recurrence,
     check_limit,
+    planned_start,
 )
 from rota.jobs.fields import read_id
 from rota.jobs.identity import normalize_job_id
+from rota.jobs.recurrence import is_skipped
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.jobs.states import Ending
+from rota.ops.schedules import find_schedule
 from rota.rail.jobs import Preview, RailStore, Upcoming, preview_series
+from rota.rail.pauses import find_pause
 
 SHOWN_IN_LIST = 3
 SHOWN_IN_DETAIL = 10
-RUNS_SHOWN = 10
+RUNS_SHOWN = 30
 
 MOST_LIVE = 20_000
 """The number of live series jobs read per status."""
@@ -39,7 +44,12 @@ _ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
 
 class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A past occurrence: its job, and how it ended."""
+    """A past occurrence: its job, and how it ended.
+
+    ``started_at`` is the start of the first attempt, ``late_seconds`` how much later that was than
+    planned, ``lasted_seconds`` the time from there to the end. They are None for an occurrence that
+    never started, and in lists. ``is_skipped``: its time had passed, and its series skips it then.
+    """
 
     job_id: JobId
     occurrence_at: datetime
@@ -47,6 +57,19 @@ class SeriesRun(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None = None
     ended_at: datetime
     error: str | None = None
+    started_at: datetime | None = None
+    late_seconds: float | None = None
+    lasted_seconds: float | None = None
+    attempt_count: int = 0
+    is_skipped: bool = False
+
+
+class SeriesHold(msgspec.Struct, frozen=True, kw_only=True):
+    """The pause of a series: since when, by whom and why."""
+
+    since: datetime
+    who: str
+    why: str
 
 
 class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,10 +108,16 @@ class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A series with its last runs, newest first."""
+    """A series with its last runs, newest first.
+
+    ``pause`` is set while it is paused, if that was noted. ``declared_at`` is the place in the code
+    that declares it, if any; change it there.
+    """
 
     series: SeriesSummary
     runs: tuple[SeriesRun, ...]
+    pause: SeriesHold | None = None
+    declared_at: str | None = None
 
 
 def summarize(
@@ -123,8 +152,14 @@ def summarize(
     )
 
 
-def view_run(job: Job) -> SeriesRun:
+def view_run(job: Job, attempts: Sequence[Attempt] = ()) -> SeriesRun:
     """An ended job of a series."""
+    started_at = None if job.completion is None else job.completion.started_at
+    if attempts:
+        started_at = attempts[0].started_at
+    is_timed = started_at is not None
+    late_for = (started_at or job.updated_at) - planned_start(job)
+    lasted_for = job.updated_at - (started_at or job.updated_at)
     return SeriesRun(
         job_id=job.id,
         occurrence_at=job.occurrence_at or job.due_at,
@@ -132,6 +167,11 @@ def view_run(job: Job) -> SeriesRun:
         ending=job.ending,
         ended_at=job.updated_at,
         error=job.last_error,
+        started_at=started_at,
+        late_seconds=max(late_for.total_seconds(), 0.0) if is_timed else None,
+        lasted_seconds=max(lasted_for.total_seconds(), 0.0) if is_timed else None,
+        attempt_count=max(job.attempt_count, len(attempts), int(is_timed)),
+        is_skipped=is_skipped(job),
     )
 
 
@@ -169,7 +209,7 @@ async def list_series(
     """The tenant's live series, each with its next occurrences and, ``has_runs``, its last run."""
     check_limit(limit)
     after = "" if cursor is None else _read_cursor(cursor)
-    live, is_cut = await _find_live(store, tenant)
+    live, is_cut = await find_next_jobs(store, tenant)
     ids = sorted(origin for origin in live if origin > after)
     chosen = ids[:limit]
     runs = await _find_runs(store, tenant, chosen if has_runs else (), 1)
@@ -189,25 +229,45 @@ def _summarize_all(
 
 
 async def find_series(
-    store: RailStore, tenant: str, series_id: JobId, now: datetime
+    store: RailStore, tenant: str, series_id: JobId, now: datetime, shown: int = SHOWN_IN_DETAIL
 ) -> SeriesDetail:
-    """Find a series by its id or by the id of one of its jobs.
+    """Find a series by its id or by the id of one of its jobs, with ``shown`` next occurrences.
 
     Raises JobNotFoundError when it is not live.
     """
     named = read_id(series_id, "series_id")
     job = (await store.get(tenant, [named])).get(named)
     origin = named if job is None else job.origin or job.id
-    live, _ = await _find_live(store, tenant)
+    live, _ = await find_next_jobs(store, tenant)
     present = live.get(origin)
     if present is None or present.recurrence is None:
         raise JobNotFoundError(named)
     runs = (await _find_runs(store, tenant, [origin], RUNS_SHOWN))[origin]
     recurrence = present.recurrence
-    summary = await call_in_thread(
-        lambda: summarize(present, recurrence, runs, SHOWN_IN_DETAIL, now)
+    summary = await call_in_thread(lambda: summarize(present, recurrence, runs, shown, now))
+    return SeriesDetail(
+        series=summary,
+        runs=tuple([await _view_timed(store, job) for job in runs[:RUNS_SHOWN]]),
+        pause=await _find_hold(store, present) if present.is_paused else None,
+        declared_at=await _find_declaration(store, present),
     )
-    return SeriesDetail(series=summary, runs=tuple(map(view_run, runs[:RUNS_SHOWN])))
+
+
+async def _view_timed(store: RailStore, job: Job) -> SeriesRun:
+    """With the start of the first attempt. Only a job that failed has several."""
+    has_attempts = job.completion is None or job.attempt_count > 0
+    return view_run(job, await store.attempts(job.tenant, job.id) if has_attempts else ())
+
+
+async def _find_hold(store: RailStore, job: Job) -> SeriesHold | None:
+    paused = await find_pause(store, job.tenant, job.origin or job.id)
+    return None if paused is None else SeriesHold(since=paused.at, who=paused.who, why=paused.why)
+
+
+async def _find_declaration(store: RailStore, job: Job) -> str | None:
+    found = await find_schedule(store, job.tenant, job.name)
+    is_own = found is not None and found.schedule.series_id == (job.origin or job.id)
+    return found.schedule.declared_at if found is not None and is_own else None
 
 
 async def find_jobs_of(store: RailStore, tenant: str, origin: JobId) -> list[Job]:
@@ -220,8 +280,11 @@ async def find_jobs_of(store: RailStore, tenant: str, origin: JobId) -> list[Job
     return found
 
 
-async def _find_live(store: RailStore, tenant: str) -> tuple[dict[JobId, Job], bool]:
-    """The next job of each series. When jobs may overlap, the last one."""
+async def find_next_jobs(store: RailStore, tenant: str) -> tuple[dict[JobId, Job], bool]:
+    """The next job of each live series, by series; and whether there are more.
+
+    When jobs may overlap, the last one.
+    """
     found: dict[JobId, Job] = {}
     is_cut = False
     for status in _LIVE:

@@ -4,7 +4,7 @@ A hundred thousand tasks are watched without reading them all twice a minute. Fr
 the first instant at which its task can be in trouble; until then it is not read again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from heapq import heappop, heappush
@@ -15,6 +15,8 @@ from rota.clock.protocol import Clock
 from rota.errors import RotaError
 from rota.ops.explanation import format_duration, show
 from rota.scheduler.declared import DeclaredTasks, read_declared
+from rota.scheduler.orders import list_paused
+from rota.scheduler.pause import TaskPause
 from rota.scheduler.queries import find_living
 from rota.scheduler.storage import BrokenRecord, StoredTask, find_tasks, scan_tasks
 from rota.scheduler.task import TaskState
@@ -57,7 +59,8 @@ class WatchedTasks:
         if declared is None:
             return []
         now, living = self._clock.now(), await find_living(self._store, self._clock)
-        judge = TaskJudge(declared, now, living, self._late_after)
+        pauses = await list_paused(self._store)
+        judge = TaskJudge(declared, now, living, self._late_after, pauses)
         if self._are_all_due(declared, now):
             notices = await self._read_all(judge)
             self._declared, self._all_read_at = declared, now
@@ -118,6 +121,7 @@ def _bound(notices: Sequence[Notice]) -> list[Notice]:
 _TROUBLES: dict[NoticeConcern, str] = {
     "task_fails": "have failed",
     "task_late": "are late",
+    "held": "are paused",
     "overdue": "have not succeeded in time",
 }
 
@@ -131,12 +135,14 @@ class TaskJudge:
         now: datetime,
         living: frozenset[str],
         late_after: timedelta,
+        pauses: Mapping[str, TaskPause],
     ) -> None:
         self.now = now
         self._declared = declared
         self._zone = declared.load_zone()
         self._living = living
         self._late_after = late_after
+        self._pauses = pauses
         self._last_due_at = cache(self._find_last_due)
         self._next_due_at = cache(lambda expression: self._next_due(expression, now))
 
@@ -147,6 +153,7 @@ class TaskJudge:
             yield self._note("task_fails", task, task.last_failure_at, f"has failed {times}")
         if self._zone is None:
             return
+        yield from self._judge_pause(task)
         late_since = self._find_late(task)
         if late_since is not None and self.now - late_since > self._late_after:
             how_long = format_duration(self.now - late_since)
@@ -156,6 +163,16 @@ class TaskJudge:
         if deadline is not None and deadline <= self.now:
             words = f"has not succeeded by {show(deadline, self._zone)}"
             yield self._note("overdue", task, deadline, words)
+
+    def _judge_pause(self, task: TaskState) -> Iterator[Notice]:
+        """A pause is worth a notice once it has held an occurrence back."""
+        pause, last_due_at = self._pauses.get(task.name), self._last_due_at(task.cron_expression)
+        if pause is None or not pause.is_active or last_due_at is None or last_due_at <= pause.at:
+            return
+        by = f" by {pause.who}" if pause.who else ""
+        why = f" ({pause.why})" if pause.why else ""
+        words = f"is paused since {show(pause.at, self._zone or UTC)}{by}{why}"
+        yield self._note("held", task, pause.at, words)
 
     def find_calm(self, task: TaskState) -> datetime:
         """Until when a task without trouble has none, whatever happens, unless it fails."""
@@ -183,10 +200,12 @@ class TaskJudge:
         if task.running:
             is_interrupted = task.scheduler_identifier not in self._living
             return task.last_attempt_at if is_interrupted else None
-        last_due_at, answered_until = (
-            self._last_due_at(task.cron_expression),
-            task.answered_until,
-        )
+        pause, answered_until = self._pauses.get(task.name), task.answered_until
+        if pause is not None and pause.resumed_at is None:
+            return None
+        if pause is not None and pause.resumed_at is not None and answered_until is not None:
+            answered_until = max(answered_until, pause.resumed_at)
+        last_due_at = self._last_due_at(task.cron_expression)
         if last_due_at is None or answered_until is None or last_due_at <= answered_until:
             return None
         return self._next_due(task.cron_expression, answered_until)

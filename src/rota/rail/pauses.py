@@ -60,6 +60,13 @@ async def forget_pause(store: DocumentStore, tenant: str, series_id: JobId) -> N
             return
 
 
+async def find_pause(store: DocumentStore, tenant: str, series_id: JobId) -> PausedSeries | None:
+    """The noted pause of a series."""
+    key = f"{tenant}/{series_id}"
+    found = (await store.read(PAUSES, [key])).get(key)
+    return None if found is None else msgspec.json.decode(found.body, type=PausedSeries)
+
+
 async def list_pauses(store: DocumentStore, tenant: str | None = None) -> list[PausedSeries]:
     """The noted pauses of a tenant, or of all, by tenant and series."""
     found = [

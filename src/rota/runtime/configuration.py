@@ -36,6 +36,7 @@ LONGEST_WATCH_MS = 30_000
 WATCH_MS = Variable("ROTA_WATCH_MS", 100, LONGEST_WATCH_MS)
 WATCH_EVERY = timedelta(milliseconds=LONGEST_WATCH_MS)
 STORE = "ROTA_STORE"
+SEARCH_INDEX = "ROTA_SEARCH_INDEX"
 KEEP = "ROTA_KEEP"
 
 VARIABLES = (POLL_MS, BATCH, LEASE_MS, ATTEMPTS, METRICS_PORT, WATCH_MS)
@@ -54,7 +55,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     ``retry_policy`` is for ``RailSettings``. Existing jobs keep theirs. ``metrics`` is where a
     process without pages shows its metrics; None for nowhere. ``watch_every`` is how often a
     process looks for what a person should know of. ``keep`` is what processes keep, and how long,
-    where no stored rule says otherwise.
+    where no stored rule says otherwise. With ``has_search_index`` processes with pages keep an
+    index for searches in the store.
     """
 
     store_url: str = DEFAULT_STORE
@@ -62,6 +64,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     retry_policy: RetryPolicy = RAIL_RETRIES
     metrics: MetricsAddress | None = None
     watch_every: timedelta = WATCH_EVERY
+    has_search_index: bool = True
     keep: Keep = DEFAULT_KEEP
 
     @property
@@ -105,6 +108,7 @@ def read_configuration(
     problems: dict[str, str] = {}
     numbers = {each: _collect(problems, each.name, partial(each.read, given)) for each in VARIABLES}
     url = _collect(problems, STORE, partial(_read_store, given))
+    has_index = _collect(problems, SEARCH_INDEX, partial(_read_switch, given, SEARCH_INDEX))
     keep = _collect(problems, KEEP, partial(_read_keep, given, settings))
     if problems or url is None or keep is None:
         raise InvalidConfigurationError(problems)
@@ -121,6 +125,7 @@ def read_configuration(
         retry_policy=with_usual_attempts(RAIL_RETRIES, given),
         metrics=None if port is None else MetricsAddress(port, host),
         watch_every=WATCH_EVERY if watch_ms is None else timedelta(milliseconds=watch_ms),
+        has_search_index=has_index is not False,
         keep=keep,
     )
 
@@ -139,6 +144,14 @@ def _collect(problems: dict[str, str], name: str, read: Callable[[], Value]) -> 
     except ValueError as error:
         problems[name] = str(error)
         return None
+
+
+def _read_switch(environ: Mapping[str, str], name: str) -> bool | None:
+    """True for on, False for off, None if it is not set."""
+    text = environ.get(name, "").strip().lower()
+    if text not in {"", "on", "off"}:
+        raise ValueError(f'must be on or off, got "{text[:40]}"')
+    return None if not text else text == "on"
 
 
 def _read_keep(environ: Mapping[str, str], settings: WorkerSettings | None) -> Keep:

@@ -1,7 +1,8 @@
 """What schedulers declare about their tasks for other processes: how to read their expressions.
 
-A task's record has no zone, and no time by which it must have succeeded. Both are in one document,
-so that any process can tell which tasks are late, also while no scheduler lives.
+A task's record has no zone, no policy, and no time by which it must have succeeded. All are in one
+document, so that any process can explain the tasks and tell which are late, also while no scheduler
+lives.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rota.errors import InvalidInputError, StoreError
-from rota.scheduler.policy import SchedulerContext
+from rota.scheduler.policy import Override, Removed, SchedulerContext, SchedulerPolicy
 from rota.scheduler.registration import AcceptedTask, Callback
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.cron import Dialect
@@ -42,7 +43,7 @@ class Watched:
 
 
 class DeclaredTasks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The zone, the dialect and the fold rule of all tasks; and the dead-man switches by task.
+    """The zone and the policy of all tasks, field by field; and the dead-man switches by task.
 
     ``zone`` is None if it has no IANA name. ``alert_seconds`` has only the tasks with a switch.
     ``digest`` changes with the names and expressions of the tasks.
@@ -51,8 +52,20 @@ class DeclaredTasks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     zone: str | None
     dialect: Dialect = "posix"
     fold: Fold = "both"
+    override: Override = "keep_history"
+    removed: Removed = "silent"
     alert_seconds: dict[str, float] = {}
     digest: str = ""
+
+    @property
+    def policy(self) -> SchedulerPolicy:
+        """The policy, as far as it concerns observers."""
+        return SchedulerPolicy(
+            repeated_hour=self.fold,
+            dialect=self.dialect,
+            override=self.override,
+            removed=self.removed,
+        )
 
     def load_zone(self) -> tzinfo | None:
         return None if self.zone is None else load_zone(self.zone)
@@ -79,6 +92,8 @@ def _declare(context: SchedulerContext, accepted: Sequence[AcceptedTask]) -> Dec
         zone=zone,
         dialect=context.policy.dialect,
         fold=context.policy.repeated_hour,
+        override=context.policy.override,
+        removed=context.policy.removed,
         alert_seconds={
             it.name: it.callback.alert_after / _SECOND
             for it in accepted

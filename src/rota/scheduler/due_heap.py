@@ -11,6 +11,7 @@ from datetime import datetime, tzinfo
 from itertools import count
 
 from rota.errors import CronCalculationError
+from rota.scheduler.pause import TaskPause
 from rota.scheduler.registration import Callback
 from rota.scheduler.task import TaskState
 from rota.triggers.cron import Cron
@@ -44,6 +45,7 @@ class Task:
 
     ``is_held``: it runs in this instance. ``is_queued``: it waits in the heap's queue.
     ``is_interrupted``: it is claimed by a dead instance. ``is_requested``: an operator wants a run.
+    ``pause`` is the last pause that still matters.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class Task:
         "is_interrupted",
         "is_queued",
         "is_requested",
+        "pause",
         "schedule",
         "state",
         "version",
@@ -68,6 +71,7 @@ class Task:
         self.is_interrupted = False
         self.is_queued = False
         self.is_requested = False
+        self.pause: TaskPause | None = None
 
     @property
     def name(self) -> str:

@@ -23,6 +23,8 @@ from rota.events import (
 )
 from rota.fleet.outage import Backoff, Outage
 from rota.scheduler.due_heap import DueHeap, Task
+from rota.scheduler.history import TaskRun, cut_error
+from rota.scheduler.orders import Orders
 from rota.scheduler.ownership import Ownership
 from rota.scheduler.policy import SchedulerContext
 from rota.scheduler.runs import Run, Runs
@@ -59,6 +61,7 @@ class TaskLoop:
 
     def __init__(self, context: SchedulerContext, heap: DueHeap, ownership: Ownership) -> None:
         self.runs = Runs(context)
+        self.orders = Orders(context.store, heap)
         self.turn = asyncio.Lock()
         self._context = context
         self._heap = heap
@@ -143,7 +146,9 @@ class TaskLoop:
         if is_reported:
             self._emit_poll_started(now)
         while True:
-            await self._ownership.catch_up()
+            if await self._ownership.catch_up():
+                self.orders.expect()
+            await self.orders.catch_up()
             claims, evaluated = self._choose(self._context.clock.now())
             if evaluated and not is_reported:
                 is_reported = True
@@ -152,6 +157,7 @@ class TaskLoop:
             if not claims and not self._ownership.unsaved:
                 break
             started_count += await self._write(claims)
+        await self.runs.history.save()
         if is_reported:
             self._polled_at = now
             self._emit_poll_completed(now, evaluated_count, started_count)
@@ -215,9 +221,22 @@ class TaskLoop:
                 continue
             task.is_interrupted = task.is_requested = False
             before, task.state = task.state, state
+            self._note_interrupted(claim, before)
             self.runs.begin(task, self._execute(claim, before, asyncio.current_task()))
             started_count += 1
         return started_count
+
+    def _note_interrupted(self, claim: Claim, before: TaskState) -> None:
+        """The run of a dead instance enters the history when the task starts again."""
+        started_at = before.last_attempt_at
+        if claim.start.reason is StartReason.INTERRUPTED and started_at is not None:
+            run = TaskRun(
+                scheduled_at=started_at,
+                started_at=started_at,
+                outcome="interrupted",
+                reason=before.last_reason or "",
+            )
+            self.runs.history.note(claim.task.name, run)
 
     async def _execute(
         self, claim: Claim, before: TaskState, host: asyncio.Task[Any] | None
@@ -254,10 +273,22 @@ class TaskLoop:
                     next_retry_at=task.state.retry_due_at or now,
                 )
             )
+        self._note_run(run, now)
         self._ownership.unsaved[task.name] = task
         if run.error is not None or _is_overtaken(task):
             self._heap.reconsider(task)
         self.wake()
+
+    def _note_run(self, run: Run, now: datetime) -> None:
+        noted = TaskRun(
+            scheduled_at=run.start.scheduled_at,
+            started_at=run.started_at,
+            ended_at=now,
+            outcome="succeeded" if run.error is None else "failed",
+            reason=run.start.reason.value,
+            error=None if run.error is None else cut_error(describe_error(run.error)),
+        )
+        self.runs.history.note(run.task.name, noted)
 
     async def _write_last_results(self) -> None:
         """Nothing runs any more: write the last results, or raise StopSchedulerError."""
@@ -275,6 +306,7 @@ class TaskLoop:
             while self._ownership.unsaved:
                 await self._ownership.catch_up()
                 await self._write(())
+            await self.runs.history.save_all()
 
     def _emit_delay(self, now: datetime) -> None:
         """Report that the host slept, its clock was set, or the event loop was blocked."""
@@ -307,7 +339,11 @@ def _decide(task: Task, now: datetime) -> Start | None:
     state = task.state
     if task.is_requested and (not state.running or task.is_interrupted):
         return Start(StartReason.REQUESTED, now, preempts=state.pending_retry_until)
-    last_due_at = task.schedule.last_due_at
+    pause, last_due_at = task.pause, task.schedule.last_due_at
+    if pause is not None and pause.is_active:
+        return None
+    if pause is not None and pause.skips(last_due_at):
+        last_due_at = None
     return decide_start(state, last_due_at, now, is_interrupted=task.is_interrupted)
 
 

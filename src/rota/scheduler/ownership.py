@@ -91,12 +91,14 @@ class Ownership:
         """An instance left: read all tasks again."""
         self._is_rescan_due = True
 
-    async def catch_up(self) -> None:
-        """Read the tasks in doubt and adopt what the store says."""
-        if self._doubtful:
+    async def catch_up(self) -> bool:
+        """Read the tasks in doubt and adopt what the store says; returns whether any was read."""
+        has_doubts, is_rescan_due = bool(self._doubtful), self._is_rescan_due
+        if has_doubts:
             await self._read_doubtful()
-        if self._is_rescan_due:
+        if is_rescan_due or self._is_rescan_due:
             await self._rescan()
+        return has_doubts or is_rescan_due
 
     async def _read_doubtful(self) -> None:
         tasks = list(self._doubtful.values())

@@ -12,6 +12,9 @@ from rota.stores.protocol import DocumentStore
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold
 
+Override = Literal["keep_history", "reset"]
+Removed = Literal["silent", "report"]
+
 
 class SchedulerPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The choices on which the two editions disagree. Build your own to mix them.
@@ -25,8 +28,8 @@ class SchedulerPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     repeated_hour: Fold = "both"
     reinitialize: Literal["refuse", "allow"] = "refuse"
-    override: Literal["keep_history", "reset"] = "keep_history"
-    removed: Literal["silent", "report"] = "silent"
+    override: Override = "keep_history"
+    removed: Removed = "silent"
     dialect: Dialect = "posix"
 
 
@@ -62,7 +65,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``peers_checked_every`` and ``peer_silent_for`` decide how soon the tasks of a crashed instance
     are taken over. ``claim_batch`` is the number of due tasks claimed in one write. With
     ``poll_at_least_every``, polls are reported that often as a sign of life, even if no task is
-    due; otherwise only those that evaluate tasks.
+    due; otherwise only those that evaluate tasks. The last ``kept_runs`` runs of each task are kept
+    for people; 0 keeps none.
     """
 
     max_concurrent_runs: int | None = None
@@ -72,12 +76,15 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     peer_silent_for: timedelta = timedelta(seconds=30)
     claim_batch: int = 2_000
     poll_at_least_every: timedelta | None = None
+    kept_runs: int = 50
 
     def __post_init__(self) -> None:
         if self.max_concurrent_runs is not None and self.max_concurrent_runs < 1:
             raise _refused("max_concurrent_runs", self.max_concurrent_runs, "must be at least 1")
         if self.claim_batch < 1:
             raise _refused("claim_batch", self.claim_batch, "must be at least 1")
+        if self.kept_runs < 0:
+            raise _refused("kept_runs", self.kept_runs, "must not be negative")
         for field in _DURATIONS:
             duration = getattr(self, field)
             if duration is not None and duration <= timedelta():

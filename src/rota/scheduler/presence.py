@@ -29,7 +29,7 @@ class LocalInstance(NamedTuple):
 
     life: Task[Any]
     store: DocumentStore
-    notice_departure: Callable[[], object] | None
+    notice_change: Callable[[], object] | None
 
 
 _local_instances: dict[str, LocalInstance] = {}
@@ -65,14 +65,13 @@ class Presence:
         """Whether instances outside this process may use the same store."""
         return self._store.reach is not Reach.PROCESS
 
-    def live_as(
-        self, life: Task[Any], notice_departure: Callable[[], object] | None = None
-    ) -> None:
+    def live_as(self, life: Task[Any], notice_change: Callable[[], object] | None = None) -> None:
         """The instance is alive until this asyncio task is done.
 
-        ``notice_departure`` is called soon after another instance of this process left the store.
+        ``notice_change`` is called soon after another instance of this process left the store, or
+        after an operator asked for something in this process.
         """
-        _local_instances[self.identifier] = LocalInstance(life, self._store, notice_departure)
+        _local_instances[self.identifier] = LocalInstance(life, self._store, notice_change)
         life.add_done_callback(self._depart)
 
     async def announce(self) -> None:
@@ -93,7 +92,7 @@ class Presence:
     async def withdraw(self) -> None:
         """Leave, so that others take over at once."""
         if _local_instances.pop(self.identifier, None) is not None:
-            self._notify_local_peers()
+            wake_local_instances(self._store)
         await self._sign.withdraw()
 
     async def find_living(self) -> frozenset[str]:
@@ -128,14 +127,7 @@ class Presence:
         local = _local_instances.get(self.identifier)
         if local is not None and local.life is life:
             del _local_instances[self.identifier]
-            self._notify_local_peers()
-
-    def _notify_local_peers(self) -> None:
-        """Instances elsewhere find out by themselves; those in this process need not wait."""
-        for peer in list(_local_instances.values()):
-            if peer.store is self._store and peer.notice_departure is not None:
-                with suppress(RuntimeError):  # its event loop has just been closed
-                    peer.life.get_loop().call_soon_threadsafe(peer.notice_departure)
+            wake_local_instances(self._store)
 
     def _is_alive(self, document: Document) -> bool:
         try:
@@ -164,6 +156,14 @@ class Presence:
             self._heard[identifier] = (seen_at, now)
             return True
         return now - last[1] < self._silent_for
+
+
+def wake_local_instances(store: DocumentStore) -> None:
+    """Something changed on this store. Other processes find out; this one need not wait."""
+    for instance in list(_local_instances.values()):
+        if instance.store is store and instance.notice_change is not None:
+            with suppress(RuntimeError):  # its event loop has just been closed
+                instance.life.get_loop().call_soon_threadsafe(instance.notice_change)
 
 
 def _forget_ended() -> None:

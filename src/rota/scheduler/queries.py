@@ -1,11 +1,11 @@
 """Questions about tasks: what initialize() would do, why a task runs, and what a store holds.
 
 Explanations use the functions that decide, and what is stored; no log is searched. A task's record
-has its last start, success and failure. About older runs an explanation says only whether they were
-due.
+has its last start, success and failure, and its history the last runs. About older runs an
+explanation says only whether they were due.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from typing import Literal, NamedTuple
@@ -14,6 +14,9 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, TaskNotRegisteredError
+from rota.scheduler.history import TaskRun, read_history
+from rota.scheduler.orders import find_pause, list_paused
+from rota.scheduler.pause import TaskPause
 from rota.scheduler.policy import SchedulerContext, SchedulerSettings
 from rota.scheduler.presence import Presence
 from rota.scheduler.reconciliation import (
@@ -25,9 +28,9 @@ from rota.scheduler.reconciliation import (
     decide_reconciliation,
 )
 from rota.scheduler.registration import AcceptedTask
-from rota.scheduler.storage import REQUESTS, TASKS, BrokenRecord, find_tasks, scan_tasks
+from rota.scheduler.storage import BrokenRecord, find_tasks, scan_tasks
 from rota.scheduler.task import TaskState, decide_start
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.stores.protocol import DocumentStore
 from rota.triggers.cron import Cron, parse_stored_cron
 from rota.triggers.zone import Fold, instants_of, to_utc, wall_time
 
@@ -137,7 +140,7 @@ def _before(
 
 
 def list_occurrences(
-    context: SchedulerContext, expression: str, now: datetime
+    context: SchedulerContext, expression: str, now: datetime, count: int = OCCURRENCES_SHOWN
 ) -> tuple[datetime, ...]:
     """The next few occurrences; none for text that is not a cron expression."""
     policy, zone = context.policy, context.zone
@@ -145,9 +148,7 @@ def list_occurrences(
         cron = parse_stored_cron(expression, policy.dialect)
     except InvalidCronExpressionError:
         return ()
-    return tuple(
-        cron.between(now, END_OF_TIME, zone, limit=OCCURRENCES_SHOWN, fold=policy.repeated_hour)
-    )
+    return tuple(cron.between(now, END_OF_TIME, zone, limit=count, fold=policy.repeated_hour))
 
 
 Answer = Literal["ran", "running", "due", "will run", "will not run", "did not run", "unknown"]
@@ -175,6 +176,17 @@ class Question(NamedTuple):
     fold: Fold
     now: datetime
     living: frozenset[str]
+    pause: TaskPause | None = None
+    runs: tuple[TaskRun, ...] = ()
+
+    @property
+    def is_paused(self) -> bool:
+        return self.pause is not None and self.pause.is_active
+
+    def find_run(self, minute: datetime) -> TaskRun | None:
+        """The run that started in this minute."""
+        started = (it for it in self.runs if _to_minute(it.started_at) == minute)
+        return next(started, None)
 
     def show(self, instant: datetime) -> str:
         local = instant.astimezone(self.zone)
@@ -216,13 +228,18 @@ async def explain_task(context: SchedulerContext, name: str, at: datetime | None
     return _explain_instant(question, to_utc(at, "at"))
 
 
-async def _ask(context: SchedulerContext, name: str) -> Question:
-    found = (await find_tasks(context.store, [name])).get(name)
+async def find_task(store: DocumentStore, name: str) -> TaskState:
+    """The stored task. Raises TaskNotRegisteredError, or what is wrong with its record."""
+    found = (await find_tasks(store, [name])).get(name)
     if found is None:
         raise TaskNotRegisteredError(name)
     if isinstance(found, BrokenRecord):
         raise found.error
-    state, policy = found.state, context.policy
+    return found.state
+
+
+async def _ask(context: SchedulerContext, name: str) -> Question:
+    state, policy = await find_task(context.store, name), context.policy
     silent_for = context.settings.peer_silent_for
     cron = parse_stored_cron(state.cron_expression, policy.dialect)
     return Question(
@@ -232,18 +249,24 @@ async def _ask(context: SchedulerContext, name: str) -> Question:
         fold=policy.repeated_hour,
         now=context.clock.now(),
         living=await find_living(context.store, context.clock, silent_for),
+        pause=None if (paused := await find_pause(context.store, name)) is None else paused.pause,
+        runs=await read_history(context.store, name),
     )
 
 
 def _explain_now(question: Question) -> Explanation:
     state, now = question.state, question.now
-    start = decide_start(
-        state, question.last_due_at(now), now, is_interrupted=question.is_interrupted
-    )
+    last_due_at = question.last_due_at(now)
+    if question.pause is not None and question.pause.skips(last_due_at):
+        last_due_at = None
+    start = decide_start(state, last_due_at, now, is_interrupted=question.is_interrupted)
     next_at = question.next_due_at(now)
     answer: Answer = "will run"
     reasons = []
-    if start is not None:
+    if question.pause is not None and question.is_paused:
+        answer = "running" if state.running else "will not run"
+        reasons.append(_describe_pause(question, question.pause))
+    elif start is not None:
         answer = "due"
         answered = question.show(start.scheduled_at)
         reasons.append(f"It is due now ({start.reason.value}): it has yet to answer {answered}.")
@@ -254,6 +277,8 @@ def _explain_now(question: Question) -> Explanation:
     reasons.extend(_describe_history(question))
     if next_at is None:
         reasons.append("The expression has no further occurrence.")
+    elif question.is_paused:
+        reasons.append(f"Its schedule says {question.show(next_at)} next.")
     else:
         reasons.append(f"Its next occurrence is {question.show(next_at)}.")
     return Explanation(
@@ -275,19 +300,27 @@ def _explain_instant(question: Question, at: datetime) -> Explanation:
 
 def _judge(question: Question, at: datetime) -> tuple[Answer, list[str]]:
     state, attempt_at = question.state, question.state.last_attempt_at
-    minute = at.replace(second=0, microsecond=0)
-    if attempt_at is not None and attempt_at.replace(second=0, microsecond=0) == minute:
+    minute = _to_minute(at)
+    run = question.find_run(minute)
+    if run is not None:
+        return "ran", [_describe_run(question, run)]
+    if attempt_at is not None and _to_minute(attempt_at) == minute:
         reason = state.last_reason or "an unrecorded reason"
         return "ran", [f"It started at {question.show(attempt_at)}: {reason}."]
-    if (
-        state.retry_due_at is not None
-        and state.retry_due_at.replace(second=0, microsecond=0) == minute
-    ):
+    if state.retry_due_at is not None and _to_minute(state.retry_due_at) == minute:
         return "will run", [f"A retry is pending until {question.show(state.retry_due_at)}."]
     if not question.matches(at):
         return _judge_off_schedule(question, at)
+    return _judge_occurrence(question, at)
+
+
+def _judge_occurrence(question: Question, at: datetime) -> tuple[Answer, list[str]]:
+    if question.pause is not None and question.is_paused and at > question.pause.at:
+        answer: Answer = "will not run" if at > question.now else "did not run"
+        return answer, [_describe_pause(question, question.pause)]
     if at > question.now:
-        return "will run", [f'It matches "{state.cron_expression}" in {question.zone}.']
+        expression = question.state.cron_expression
+        return "will run", [f'It matches "{expression}" in {question.zone}.']
     return _judge_past_occurrence(question, at)
 
 
@@ -311,6 +344,8 @@ def _judge_past_occurrence(question: Question, at: datetime) -> tuple[Answer, li
     ):
         registered = question.show(state.registered_at)
         return "did not run", [f"It was due, but the task was registered later, at {registered}."]
+    if question.pause is not None and question.pause.skips(at) and at > question.pause.at:
+        return "did not run", [_describe_pause(question, question.pause)]
     if answered_until is not None and at <= answered_until:
         later = question.show(answered_until)
         return "unknown", [
@@ -322,6 +357,27 @@ def _judge_past_occurrence(question: Question, at: datetime) -> tuple[Answer, li
         ]
     since = question.show(state.last_attempt_at or question.now)
     return "due", [f"It was due then, but has been running since {since}; it starts after that."]
+
+
+def _describe_pause(question: Question, pause: TaskPause) -> str:
+    by = f" by {pause.who}" if pause.who else ""
+    why = f" ({pause.why})" if pause.why else ""
+    began = f"It was paused at {question.show(pause.at)}{by}{why}"
+    if pause.resumed_at is None:
+        return f"{began}. Nothing of it starts until it is resumed."
+    return f"{began}, and resumed at {question.show(pause.resumed_at)} without catching up."
+
+
+def _describe_run(question: Question, run: TaskRun) -> str:
+    began = f"It started at {question.show(run.started_at)}: {run.reason}"
+    if run.ended_at is None:
+        return f"{began}. The run was interrupted."
+    error = "" if run.error is None else f": {run.error}"
+    return f"{began}. It {run.outcome} at {question.show(run.ended_at)}{error}."
+
+
+def _to_minute(instant: datetime) -> datetime:
+    return instant.replace(second=0, microsecond=0)
 
 
 def _describe_history(question: Question) -> list[str]:
@@ -368,17 +424,15 @@ def _explain_gap(question: Question, wall: datetime) -> Explanation:
 
 
 class TaskOverview(msgspec.Struct, frozen=True):
-    """The tasks of a store by name, those that cannot be read, and the living schedulers."""
+    """The tasks of a store by name, those that cannot be read, and the living schedulers.
+
+    ``pauses`` are the pauses by task, active and ended.
+    """
 
     tasks: tuple[TaskState, ...]
     unreadable: tuple[str, ...]
     living: frozenset[str]
-
-
-class RunRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """A request to run a task now."""
-
-    requested_at: datetime
+    pauses: Mapping[str, TaskPause] = {}
 
 
 async def read_tasks(store: DocumentStore, clock: Clock) -> TaskOverview:
@@ -390,7 +444,8 @@ async def read_tasks(store: DocumentStore, clock: Clock) -> TaskOverview:
             unreadable.append(found.name)
         else:
             tasks.append(found.state)
-    return TaskOverview(tuple(tasks), tuple(unreadable), await find_living(store, clock))
+    living, pauses = await find_living(store, clock), await list_paused(store)
+    return TaskOverview(tuple(tasks), tuple(unreadable), living, pauses)
 
 
 async def find_living(
@@ -398,20 +453,3 @@ async def find_living(
 ) -> frozenset[str]:
     """The schedulers that are alive on this store."""
     return await Presence(store, clock, "", silent_for).find_living()
-
-
-async def check_registered(store: DocumentStore, name: str) -> None:
-    """Raises TaskNotRegisteredError when the store has no task with that name."""
-    if name not in await store.read(TASKS, [name]):
-        raise TaskNotRegisteredError(name)
-
-
-async def request_run(store: DocumentStore, clock: Clock, name: str) -> None:
-    """Ask the schedulers to run a task once, now, in addition to its schedule.
-
-    A request that is already waiting stays as it is. Raises TaskNotRegisteredError when the store
-    has no task with that name.
-    """
-    await check_registered(store, name)
-    body = msgspec.json.encode(RunRequest(clock.now()))
-    await store.write_each([DocumentWrite(REQUESTS, name, None, body)])

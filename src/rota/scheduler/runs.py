@@ -14,6 +14,7 @@ from rota.clock.protocol import keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.events import TaskBlockedLoop, TaskRetryPreempted, TaskRetryStarted, TaskRunStarted
 from rota.scheduler.due_heap import Task
+from rota.scheduler.history import RunHistory
 from rota.scheduler.policy import SchedulerContext
 from rota.scheduler.task import Start, StartReason
 
@@ -27,6 +28,7 @@ class Run(NamedTuple):
     """A run that ended; ``error`` is the exception of the callback, if any."""
 
     task: Task
+    start: Start
     started_at: datetime
     error: BaseException | None
 
@@ -36,6 +38,7 @@ class Runs:
 
     def __init__(self, context: SchedulerContext) -> None:
         self.is_stopping = False
+        self.history = RunHistory(context.store, context.settings.kept_runs)
         self._context = context
         self._under_way: dict[asyncio.Task[None], Task] = {}
         limit = context.settings.stall_warning_after
@@ -77,7 +80,7 @@ class Runs:
         self._emit_start(task, start, started_at)
         error = await self._find_error(task, host)
         self.release(task)
-        return Run(task, started_at, error)
+        return Run(task, start, started_at, error)
 
     async def _find_error(self, task: Task, host: asyncio.Task[Any] | None) -> BaseException | None:
         """Call the callback; its exception becomes a result here and nowhere else."""

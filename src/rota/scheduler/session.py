@@ -15,13 +15,15 @@ from rota.errors import (
 )
 from rota.scheduler.declared import note_declared
 from rota.scheduler.due_heap import DueHeap, Task
+from rota.scheduler.history import HISTORY
 from rota.scheduler.loop import TaskLoop
+from rota.scheduler.orders import PAUSES
 from rota.scheduler.ownership import Ownership
 from rota.scheduler.policy import SchedulerContext
 from rota.scheduler.presence import Presence
 from rota.scheduler.reconciliation import Moment, Reconciliation, TaskDecision, reconcile_store
 from rota.scheduler.registration import AcceptedTask
-from rota.scheduler.storage import take_requests
+from rota.scheduler.storage import remove_notes
 from rota.scheduler.task import reconfigure
 
 logger = logging.getLogger("rota.scheduler")
@@ -54,6 +56,7 @@ class Session:
             except Exception as error:
                 raise SchedulerInitializationError(error) from error
             self._populate(decided, self._context.clock.now())
+            self.loop.orders.expect()
         self.loop.wake()
         return decided
 
@@ -64,7 +67,7 @@ class Session:
     def start(self) -> None:
         """Begin to look for due tasks."""
         self._life = asyncio.create_task(self.loop.run(), name="rota scheduler")
-        self._presence.live_as(self._life, self._notice_departure)
+        self._presence.live_as(self._life, self._notice_change)
         if self._presence.has_peers_elsewhere:
             self._peer_watch = asyncio.create_task(self._watch_peers(), name="rota peer watch")
 
@@ -100,6 +103,8 @@ class Session:
         by_name = {task.name: task for task in accepted}
         decided = await reconcile_store(self._context, by_name, moment, self._presence.find_living)
         await note_declared(self._context, accepted)
+        removed = [stored.name for stored in decided.removed]
+        await remove_notes(self._context.store, (HISTORY, PAUSES), removed)
         return decided
 
     def _populate(self, decided: Reconciliation, now: datetime) -> None:
@@ -146,8 +151,10 @@ class Session:
             self.heap.move(task, self.heap.schedule_for(accepted.cron, now))
         self.heap.reconsider(task)
 
-    def _notice_departure(self) -> None:
+    def _notice_change(self) -> None:
+        """An instance of this process left the store, or an operator asked for something."""
         self._ownership.request_rescan()
+        self.loop.orders.expect()
         self.loop.wake()
 
     async def _watch_peers(self) -> None:
@@ -165,9 +172,5 @@ class Session:
         self._ownership.see_living(await self._presence.find_living())
         await self._presence.keep_alive()
         await self._presence.remove_dead()
-        for name in await take_requests(self._context.store):
-            task = self.heap.tasks.get(name)
-            if task is not None:
-                task.is_requested = True
-                self.heap.reconsider(task)
+        self.loop.orders.expect()
         self.loop.wake()

@@ -8,6 +8,7 @@ reported. Several instances on one store need no more to run each occurrence onc
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2s
 from math import isfinite
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from rota.errors import (
+    StoreError,
     TaskInvalidStructureError,
     TaskInvalidTypeError,
     TaskInvalidValueError,
@@ -177,7 +179,6 @@ def _type_name(value: object) -> str:
 
 TASKS = "scheduler.tasks"
 SET_ASIDE = "scheduler.set_aside"
-REQUESTS = "scheduler.requests"
 
 
 class StoredTask(NamedTuple):
@@ -224,14 +225,16 @@ async def find_tasks(
     return {name: interpret(document, {}) for name, document in documents.items()}
 
 
-async def take_requests(store: DocumentStore) -> list[str]:
-    """The tasks that an operator asked to run now. Each request is returned once."""
-    documents = [document async for page in store.scan(REQUESTS) for document in page]
-    if not documents:
-        return []
-    removals = [DocumentWrite(REQUESTS, it.key, it.version, None) for it in documents]
-    taken = await store.write_each(removals)
-    return [it.key for it, version in zip(documents, taken, strict=True) if version is not None]
+async def remove_notes(
+    store: DocumentStore, collections: Sequence[str], names: Sequence[str]
+) -> None:
+    """Remove what these collections say about removed tasks, as far as the store answers."""
+    with suppress(StoreError):
+        for collection in collections if names else ():
+            found = (await store.read(collection, names)).values()
+            removals = [DocumentWrite(collection, it.key, it.version, None) for it in found]
+            if removals:
+                await store.write_each(removals)
 
 
 def write_task(state: TaskState, version: int | None) -> DocumentWrite:

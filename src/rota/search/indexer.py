@@ -41,8 +41,8 @@ TURN_EVERY = timedelta(seconds=15)
 LAGS_BY = timedelta(seconds=10)
 """Younger jobs are not indexed: one with an earlier time of creation may still be committed."""
 
-LEASED_FOR = timedelta(minutes=1)
-"""How long a process that indexes is waited for."""
+LEASED_FOR = timedelta(minutes=5)
+"""How long a process that indexes is waited for. Less would mean more writes while nothing runs."""
 
 SEGMENT_LENGTH = 16_384
 """The number of jobs in a segment before it is merged."""
@@ -65,7 +65,7 @@ MOST_PAGES = 8
 
 LOOKS_BACK_EVERY = timedelta(minutes=5)
 LOOKS_BACK_FOR = timedelta(minutes=20)
-MOST_LOOKED_BACK_AT = 20_000
+"""How late a job may be committed, unless more jobs than a segment has came after it."""
 
 CHECKED_EVERY = timedelta(hours=6)
 SAMPLE_SIZE = 64
@@ -113,9 +113,6 @@ class SearchIndexer:
 
     async def run_once(self) -> int:
         """Bring the index up to date. Returns how many jobs were added to it."""
-        self._leased_until = None
-        if not await self._hold_lease():
-            return 0
         added = 0
         for tenant in sorted(await self._list_tenants()):
             with suppress(StaleVersionError):
@@ -129,6 +126,8 @@ class SearchIndexer:
             count = await self._store.count(tenant, None, MOST_LOOKED_AT + 1)
             if count <= MOST_LOOKED_AT:  # a search reads them all in one call
                 return 0
+        if not await self._hold_lease():
+            return 0
         turn = TenantTurn(self._store, tenant, writer, self._clock, self._pause)
         return await turn.run()
 
@@ -335,21 +334,13 @@ class TenantTurn:
         last = state.looked_back_at
         if not state.ranges or (last is not None and now - last < LOOKS_BACK_EVERY):
             return
-        newest, oldest_age = state.ranges[0].newest, count_micros(now - LOOKS_BACK_FOR)
-        oldest = state.ranges[0].oldest or Place(oldest_age, "")
-        until = min(oldest, Place(oldest_age, ""))
-        parts = Parts(self._store, self._tenant)
-        candidates = await find_candidates(parts, state, (), None)
-        indexed = set(await candidates.take(MOST_LOOKED_BACK_AT, until))
-        jobs, _ = await self._collect(Gap(newest, until))
-        last_place = max(indexed, default=newest)
-        late = [
-            job
-            for job in jobs
-            if place_of(job) not in indexed
-            and (place_of(job) < last_place or len(indexed) < MOST_LOOKED_BACK_AT)
-        ]
-        if late:
+        covered, since = state.ranges[0], Place(count_micros(now - LOOKS_BACK_FOR), "")
+        until = since if covered.oldest is None else min(since, covered.oldest)
+        jobs, _ = await self._collect(Gap(covered.newest, until))
+        if jobs:
+            candidates = await find_candidates(Parts(self._store, self._tenant), state, (), None)
+            indexed = set(await candidates.take(2 * SEGMENT_LENGTH, place_of(jobs[-1])))
+            late = [job for job in jobs if place_of(job) not in indexed]
             await self._add(late)
         await self._writer.commit(replace(self._writer.state, looked_back_at=now))
 
@@ -359,9 +350,7 @@ class TenantTurn:
         mark = min(state.segments, key=lambda each: each.checked_at, default=None)
         if mark is None or now - mark.checked_at < CHECKED_EVERY:
             return
-        parts = Parts(self._store, self._tenant)
-        (head,) = await parts.read_heads([mark])
-        sample = head.first_places[:: max(len(head.first_places) // SAMPLE_SIZE, 1)]
+        sample = await self._take_sample(mark)
         found = await self._store.get(self._tenant, [place.job_id for place in sample])
         if len(found) < FEWEST_ALIVE * len(sample):
             await self._replace([mark], self._keep_existing)
@@ -369,6 +358,15 @@ class TenantTurn:
         checked = mark._replace(checked_at=now)
         segments = tuple(checked if each == mark else each for each in state.segments)
         await self._writer.commit(replace(state, segments=segments))
+
+    async def _take_sample(self, mark: SegmentMark) -> list[Place]:
+        """Some places: the first ones of all blocks or, if these are few, one block."""
+        parts = Parts(self._store, self._tenant)
+        (head,) = await parts.read_heads([mark])
+        places, middle = head.first_places, len(head.first_places) // 2
+        if len(places) < SAMPLE_SIZE:
+            places = (await parts.read_chunks([(mark, middle)]))[mark.number, middle]
+        return places[:: max(len(places) // SAMPLE_SIZE, 1)]
 
 
 async def _keep_all(places: Sequence[Place]) -> Sequence[Place]:

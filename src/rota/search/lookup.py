@@ -25,6 +25,10 @@ from rota.search.terms import QUEUE, Clause, TermRange
 MOST_LOOKED_AT = 2_000
 """The number of jobs that one call reads."""
 
+READ_AT_ONCE = 500
+FEW = 10
+"""The number of jobs that are read at once where more are rarely needed."""
+
 _MOST_CHANGES = 3
 _LAST_ID = "\U0010ffff"
 
@@ -137,8 +141,10 @@ class _Search:
     async def walk(self, after: Place | None, until: Place | None) -> None:
         """Look at the jobs between two places, as the store lists them."""
         cursor = None if after is None else encode_cursor(after.created_at, after.job_id)
+        length = HIGHEST_LIMIT if until is None else FEW
         while not self.is_over:
-            page = await self.store.find(self.tenant, self._wanted, cursor, HIGHEST_LIMIT)
+            page = await self.store.find(self.tenant, self._wanted, cursor, length)
+            length = HIGHEST_LIMIT
             for job in page.items:
                 if until is not None and place_of(job) >= until:
                     return
@@ -150,7 +156,8 @@ class _Search:
     async def verify(self, candidates: Candidates, until: Place | None) -> None:
         """Look at the candidates up to a place."""
         while not self.is_over:
-            places = await candidates.take(min(HIGHEST_LIMIT, self._left), until)
+            most = max(self._limit + 1 - len(self._found), FEW)
+            places = await candidates.take(min(most, READ_AT_ONCE, self._left), until)
             if not places:
                 break
             found = await self.store.get(self.tenant, [place.job_id for place in places])
@@ -165,7 +172,7 @@ class _Search:
     def _look_at(self, job: Job, *, is_filtered: bool = True) -> None:
         if self.is_over:
             return
-        is_match = self.query.accepts(job) and (is_filtered or self._wanted.accepts(job))
+        is_match = (is_filtered or self._wanted.accepts(job)) and self.query.accepts(job)
         if is_match and len(self._found) == self._limit:  # there is another page
             self.is_over = True
             return

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, get_args
 
 import msgspec
@@ -79,12 +80,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def all_clauses(self) -> tuple[Clause, ...]:
         """The clauses, and those that ``text`` and ``kind`` stand for."""
-        found = list(self.clauses)
-        if self.text is not None and self.job_id is None:
-            found += _match_text(self.text)
-        if self.kind is not None:
-            found.append(Clause((TermRange(KIND + self.kind),)))
-        return tuple(found)
+        return _list_needs(self.clauses, self.text, self.kind)[0]
 
     def within(self, wanted: JobFilter) -> "JobQuery":
         """The query with a filter on top. What the query itself says about a field stays."""
@@ -103,8 +99,22 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.states and find_state(job, self.as_of or job.updated_at) not in self.states:
             return False
-        terms = list_terms(job)
-        return all(clause.accepts(terms) for clause in self.all_clauses)
+        clauses, letters = _list_needs(self.clauses, self.text, self.kind)
+        terms = list_terms(job, letters)
+        return all(clause.accepts(terms) for clause in clauses)
+
+
+@lru_cache(64)  # asked for each job that a search looks at
+def _list_needs(
+    clauses: tuple[Clause, ...], text: str | None, kind: str | None
+) -> tuple[tuple[Clause, ...], frozenset[str]]:
+    """All clauses, and the letters of their terms."""
+    found = list(clauses)
+    if text is not None and normalize_job_id(text) is None:
+        found += _match_text(text)
+    if kind is not None:
+        found.append(Clause((TermRange(KIND + kind),)))
+    return tuple(found), frozenset(each.text[0] for clause in found for each in clause.ranges)
 
 
 def _begins(job: Job, id_start: str) -> bool:

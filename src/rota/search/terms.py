@@ -5,7 +5,7 @@ the index and a walk over all jobs give the same answer.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -13,7 +13,7 @@ import msgspec
 
 from rota.jobs import Job
 
-ID, WORD, KIND, QUEUE, KEY, CODE, ERROR, PATH, PAYLOAD = "iwkqycePp"
+ID, WORD, KIND, QUEUE, KEY, CODE, ERROR, PATH, PAYLOAD = ALL_LETTERS = "iwkqycePp"
 
 MOST_WORDS = 32
 """How many words of a name, a kind or an error are terms."""
@@ -32,21 +32,19 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,79}(?=:|$)")
 
 
-def list_terms(job: Job) -> set[str]:
-    """Every term of a job."""
-    found = {
-        ID + fold_id(job.id),
-        KIND + job.kind,
-        QUEUE + job.queue,
-        *(WORD + word for word in _list_words(f"{job.name} {job.kind}")),
-    }
+def list_terms(job: Job, letters: Container[str] = ALL_LETTERS) -> set[str]:
+    """Every term of a job, or at least those of some fields."""
+    found = {ID + fold_id(job.id), KIND + job.kind, QUEUE + job.queue}
+    if WORD in letters:
+        found.update(WORD + word for word in _list_words(f"{job.name} {job.kind}"))
     if job.idempotency_key is not None:
         found.add(KEY + shorten(job.idempotency_key))
-    if job.last_error:
+    if job.last_error and (ERROR in letters or CODE in letters):
         found |= _list_error_terms(job.last_error)
-    for path, value in _walk_payload(job.payload):
-        found.add(PATH + shorten(path))
-        found.add(PAYLOAD + name_value(path, value))
+    if PAYLOAD in letters or PATH in letters:
+        for path, value in _walk_payload(job.payload):
+            found.add(PATH + shorten(path))
+            found.add(PAYLOAD + name_value(path, value))
     return found
 
 

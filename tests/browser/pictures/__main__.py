@@ -24,6 +24,7 @@ LOOKS = {"light": (False, False), "dark": (True, False), "phone": (False, True)}
 PAGES = {
     "overview": ("", ("light", "dark", "phone")),
     "jobs": ("/jobs", ("light", "dark", "phone")),
+    "new-job": ("/jobs/new?kind=http.request", ("light",)),
     "schedules": ("/schedules", ("light", "phone")),
     "workers": ("/workers", ("light",)),
     "gates": ("/gates", ("light",)),

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 ARGUMENTS = (
     "--headless",
@@ -20,6 +20,10 @@ ARGUMENTS = (
 )
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
+PATIENCE = 60_000
+"""Milliseconds after which something is taken never to appear, on however slow a machine."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 def find_chromium() -> str | None:
@@ -59,7 +63,7 @@ def open_context(
         timezone_id="Europe/Berlin",
         locale="en-GB",
     )
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     try:
         yield context
     finally:

@@ -79,7 +79,7 @@ def first_id(both: Ask, *argv: str) -> str:
     "argv",
     [
         ("jobs", "list", "--limit", "150"),
-        ("jobs", "list", "--status", "PENDING", "--queue", "builds"),
+        ("jobs", "list", "--state", "pending", "--queue", "builds"),
         ("jobs", "list", "--match", "release"),
         ("series", "list"),
         ("series", "preview", "--cron", "30 1 * * *", "--zone", "Europe/London"),
@@ -108,7 +108,7 @@ def test_lists_are_the_same(both: Ask, argv: tuple[str, ...], flags: tuple[str, 
     "argv", [("jobs", "show"), ("why",), ("jobs", "update"), ("jobs", "run-now")]
 )
 def test_explanations_of_a_job_are_the_same(both: Ask, argv: tuple[str, ...]) -> None:
-    job_id = first_id(both, "jobs", "list", "--queue", "builds", "--status", "PENDING")
+    job_id = first_id(both, "jobs", "list", "--queue", "builds", "--state", "pending")
     on_store, on_server = both(*argv, job_id)
     assert settle(on_server.out) == settle(on_store.out)
     assert (on_server.status, on_server.err) == (on_store.status, on_store.err)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 ROTA = str(Path(sys.executable).with_name("rota"))
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 _UNSET = ("ROTA_STORE", "ROTA_URL", "ROTA_TOKEN", "ROTA_HOST", "ROTA_PORT")
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from rota.clock.system import SystemClock
 from rota.errors import StoreUnavailableError
-from rota.events import Event, StoreFailed
+from rota.events import Event, JobSettled, StoreFailed
 from rota.jobs import Job, JobId, JobStatus
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.store import RedisStore
@@ -17,7 +17,7 @@ from rota.testing.builders import a_job
 from rota.worker import Context, Worker, WorkerSettings
 
 CLOCK, A_MOMENT = SystemClock(), timedelta(milliseconds=10)
-PATIENCE = 60
+PATIENCE = 120
 """Real seconds, on however slow a machine."""
 
 
@@ -41,8 +41,12 @@ class SteadyWork:
         self.run_counts: Counter[JobId] = Counter()
         self.refusals: list[StoreUnavailableError] = []
         self.outages: list[StoreFailed] = []
+        self.settled: set[JobId] = set()
+        self.repeated: list[JobId] = []
+        """Run once more though the store had acknowledged their end."""
         self.statuses: dict[JobStatus | None, int] = {JobStatus.READY: 0}
         """In the end: how many that were acknowledged are kept as what; None for those lost."""
+        self.lost: list[JobId] = []
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator["SteadyWork"]:
@@ -85,11 +89,14 @@ class SteadyWork:
             except StoreUnavailableError:
                 await CLOCK.sleep(A_MOMENT)
             else:
-                found = (kept.get(each) for each in self.acknowledged)
+                found = [kept.get(each) for each in self.acknowledged]
+                self.lost = [each for each in self.acknowledged if each not in kept]
                 return Counter(None if job is None else job.status for job in found)
 
     async def _do(self, context: Context) -> None:
         self.run_counts[context.job.id] += 1
+        if context.job.id in self.settled:
+            self.repeated.append(context.job.id)
 
     async def _feed(self) -> None:
         while True:
@@ -111,6 +118,8 @@ class SteadyWork:
     def _note(self, event: Event) -> None:
         if isinstance(event, StoreFailed):
             self.outages.append(event)
+        if isinstance(event, JobSettled):
+            self.settled.add(JobId(event.job_id))
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():

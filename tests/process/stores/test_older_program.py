@@ -52,9 +52,9 @@ class TestOlderProgramOnSqlite(StoreContract, LastingStoreContract):
 class TestOlderProgramOnPostgres(StoreContract, LastingStoreContract):
     @pytest.fixture
     def store_factory(
-        self, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+        self, new_postgres_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> Callable[[], Awaitable[DocumentStore]]:
         first = schema.MIGRATIONS[:1]
         return opened_after_upgrade(
-            postgres_url, lambda: monkeypatch.setattr(schema, "MIGRATIONS", first)
+            new_postgres_url, lambda: monkeypatch.setattr(schema, "MIGRATIONS", first)
         )

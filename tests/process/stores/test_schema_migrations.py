@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a store that does not exist yet, on each backend."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'rota.db'}"
-    address: str = request.getfixturevalue("postgres_url")
+    address: str = request.getfixturevalue("new_postgres_url")
     return address
 
 

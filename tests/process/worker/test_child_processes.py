@@ -29,7 +29,7 @@ from rota.worker.registry import Work
 
 pytestmark = pytest.mark.process
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Shop:

@@ -1,4 +1,4 @@
-"""POST /jobs/{id}/retry, /cancel and /run-now."""
+"""POST /jobs/{id}/retry, /duplicate, /cancel and /run-now."""
 
 from datetime import timedelta
 
@@ -25,6 +25,44 @@ async def test_a_dead_job_is_retried_by_a_new_one_that_names_it(both: Neighbours
     again = await both.ours.post(f"{JOBS}/{dead['id']}/retry")
     assert again.json()["job"]["id"] == made["job"]["id"]
     assert ("retry", "ours tester", "fixed") in await audit_of(both)
+
+
+async def test_a_dead_job_is_retried_with_another_payload_once(both: Neighbours) -> None:
+    dead = await make_dead(both)
+    url = f"{JOBS}/{dead['id']}/retry"
+    changes = {"payload": {"order": 7}, "priority": 9, "run_at": "2026-05-02T12:00:00Z"}
+    answer = await both.ours.post(url, json={"why": "typo", "changes": changes})
+    assert answer.status_code == 201, answer.text
+    new = answer.json()["job"]
+    assert {name: new[name] for name in changes} == changes
+    again = await both.ours.post(url, json={"changes": {"payload": {"order": 8}}})
+    assert again.status_code == 409
+    assert f"has been retried already, by {new['id']}" in again.json()["message"]
+
+
+async def test_a_job_is_duplicated_with_changes(both: Neighbours) -> None:
+    job = await make(both, payload={"order": 1}, priority=7)
+    url = f"{JOBS}/{job['id']}/duplicate"
+    answer = await both.ours.post(url, json={"why": "one more", "changes": {"queue": "slow"}})
+    assert answer.status_code == 201, answer.text
+    copy = answer.json()
+    assert (copy["payload"], copy["priority"], copy["queue"]) == ({"order": 1}, 7, "slow")
+    assert copy["id"] != job["id"]
+    assert answer.headers["location"].endswith(copy["id"])
+    assert ("duplicate", "ours tester", "one more") in await audit_of(both)
+    for changes, field in (({"run_at": "soon"}, "run_at"), ({"kind": "x"}, "changes.kind")):
+        refused = await both.ours.post(url, json={"changes": changes})
+        assert (refused.status_code, refused.json()["details"]["field"]) == (400, field)
+
+
+async def test_changes_need_the_scope_write(neighbours: Neighbours) -> None:
+    dead = await make_dead(neighbours)
+    async with neighbours.with_only(Scope.READ, Scope.OPERATE) as operator:
+        url = f"{JOBS}/{dead['id']}"
+        sent = {"changes": {"priority": 9}}
+        assert (await operator.post(f"{url}/retry", json=sent)).status_code == 403
+        assert (await operator.post(f"{url}/duplicate", json={})).status_code == 403
+        assert (await operator.post(f"{url}/retry", json={})).status_code == 201
 
 
 async def test_with_cascade_what_was_blocked_is_submitted_again(both: Neighbours) -> None:
@@ -76,7 +114,7 @@ async def test_a_job_that_waits_is_run_now(both: Neighbours) -> None:
 
 async def test_another_tenant_and_an_unknown_id_find_nothing(neighbours: Neighbours) -> None:
     dead = await make_dead(neighbours)
-    for act in ("retry", "cancel", "run-now"):
+    for act in ("retry", "duplicate", "cancel", "run-now"):
         theirs = await neighbours.theirs.post(f"{JOBS}/{dead['id']}/{act}")
         unknown = await neighbours.ours.post(f"{JOBS}/{NO_ID}/{act}")
         assert (theirs.status_code, unknown.status_code) == (404, 404), act

@@ -19,8 +19,8 @@ from rota.server.pages.formats import (
     show_text,
 )
 from rota.server.pages.job import describe_policy, list_facts
+from rota.server.pages.outlook import preview_task, show_occurrence
 from rota.server.pages.overview import list_warnings
-from rota.server.pages.schedules import preview_cron, show_occurrence
 from rota.server.pages.statuses import SIGNS, sign_of
 from rota.server.pages.timeline import make_timeline
 from rota.testing.builders import a_job
@@ -83,14 +83,14 @@ def test_an_occurrence_in_utc_is_shown_once(zone: tzinfo) -> None:
 
 
 def test_a_task_is_foreseen_with_what_the_clocks_do() -> None:
-    outlook = preview_cron("30 2 * * *", BERLIN, NOW)
+    outlook = preview_task("30 2 * * *", BERLIN, NOW)
     assert outlook.description == "At 02:30 every day"
     assert [each.note for each in outlook.occurrences] == [
         "",
         "clocks go back: first 02:30",
         "clocks go back: second 02:30",
     ]
-    assert "Invalid cron" in preview_cron("no cron", BERLIN, NOW).problem
+    assert "Invalid cron" in preview_task("no cron", BERLIN, NOW).problem
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,9 @@ async def test_tasks_are_shown_to_administrators_only(store: OpenStore, knock: K
         await sign_in(client, token)
         assert ("Rotate logs" in (await client.get("/admin/schedules")).text) is is_shown
         assert ("Rotate logs" in (await client.get("/admin")).text) is is_shown
-        answer = await client.post("/admin/schedules/run", data={"name": "Rotate logs"})
+        answer = await client.post(
+            "/admin/schedules/tasks", data={"name": "Rotate logs", "verb": "run-now"}
+        )
         assert answer.status_code == (303 if is_shown else 403)
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from time import perf_counter
+from time import process_time
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -77,10 +77,10 @@ def test_the_examples_of_the_document_mean_what_it_says(text: str, first: list[s
     ids=["list", "fields", "number", "range"],
 )
 def test_an_expression_of_any_length_is_answered_at_once(text: str) -> None:
-    began = perf_counter()
+    began = process_time()
     with suppress(InvalidCronExpressionError):
         assert parse_cron(text) == parse_cron("1 * * * *")
-    assert perf_counter() - began < 2
+    assert process_time() - began < 2
 
 
 def test_lists_ranges_and_leading_zeros_mean_their_numbers() -> None:

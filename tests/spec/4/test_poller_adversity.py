@@ -87,7 +87,7 @@ async def test_a_base_exception_reaches_the_caller_of_start_or_stop(
         await stage.clock.run(poller.stop())
 
     with pytest.raises(RuntimeError, match="AbortedError"):
-        await asyncio.wait_for(start_and_stop(), 10)
+        await asyncio.wait_for(start_and_stop(), 60)
     assert not poller.is_running
     assert stage.errors == []
 
@@ -168,7 +168,7 @@ async def test_a_hook_cannot_keep_a_cancelled_poller_alive(
 async def test_a_waiter_for_a_start_that_ended_with_its_poller_gets_an_error(stage: Stage) -> None:
     poller = stage.poller(on_start=raising(GeneratorExit, is_async=False))
     with pytest.raises(ConflictError):
-        await asyncio.wait_for(poller.start(), timeout=5)
+        await asyncio.wait_for(poller.start(), timeout=60)
     assert not poller.is_running
 
 

@@ -200,7 +200,7 @@ async def test_rows_that_others_have_locked_are_passed_over(table: Table) -> Non
     store = SqlTableStore(table.pool, table.name)
     async with table.pool.acquire() as connection, connection.transaction():
         await connection.execute(f"SELECT FROM {table.name} WHERE id = 1 FOR UPDATE")
-        found = await asyncio.wait_for(store.lock_next(NOW + MINUTE, NOW), 30)
+        found = await asyncio.wait_for(store.lock_next(NOW + MINUTE, NOW), 60)
         assert found is not None
         assert found.id == 2
         assert await store.lock_next(NOW + MINUTE, NOW) is None

@@ -25,7 +25,7 @@ def test_the_example_has_some_of_everything_and_is_filled_in_once(rota: RunRota)
     again = rota("demo", "--json").document
     assert again == {"created_count": 0, "existing_count": 142}
     assert rota("series", "list").out.splitlines()[-1] == "5 series"
-    pending = rota("jobs", "list", "--status", "PENDING", "--json").document["items"]
+    pending = rota("jobs", "list", "--state", "pending", "--json").document["items"]
     assert len(pending) == 7
     for tenant in ("guild-7", "guild-9"):
         reminders = rota("jobs", "list", "--tenant", tenant, "--json").document["items"]

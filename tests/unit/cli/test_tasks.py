@@ -10,7 +10,8 @@ import pytest
 from tests.unit.cli.conftest import NOW, RunRota
 
 from rota import open_store
-from rota.scheduler.storage import REQUESTS
+from rota.scheduler.history import RunHistory, TaskRun
+from rota.scheduler.orders import REQUESTS
 from rota.stores.protocol import DocumentStore
 from rota.testing import seed_tasks
 
@@ -109,6 +110,8 @@ def test_the_list_is_to_be_had_for_programs(rota: RunRota, seeded: str) -> None:
         "retry_at": None,
         "retry_count": 0,
         "scheduler": "gone",
+        "is_paused": False,
+        "pause": None,
     }
 
 
@@ -207,7 +210,45 @@ def test_a_requested_run_waits_for_a_scheduler(rota: RunRota, seeded: str) -> No
     assert list(waiting) == ["backup"]
 
 
-@pytest.mark.parametrize("command", ["why", "run-now"])
+def test_a_task_is_paused_listed_as_paused_and_resumed(rota: RunRota, seeded: str) -> None:
+    paused = rota("tasks", "pause", "backup", "--why", "disk full", "--store", seeded)
+    assert (paused.status, paused.out) == (0, "Paused: backup starts no more.\n")
+    listed = rota("tasks", "list", "--store", seeded).out.splitlines()[1]
+    assert listed.split()[:2] == ["backup", "paused"]
+    why = rota("tasks", "why", "backup", "--store", seeded).out
+    assert why.startswith("backup: will not run\n")
+    assert "(disk full). Nothing of it starts until it is resumed." in why
+    resumed = rota("tasks", "resume", "backup", "--store", seeded)
+    assert resumed.out == "Resumed: backup, next at Sat 2027-03-27 01:30.\n"
+    assert "backup: will run" in rota("tasks", "why", "backup", "--store", seeded).out
+
+
+def test_the_history_of_a_task_shows_lateness_and_outcome(rota: RunRota, seeded: str) -> None:
+    run = TaskRun(
+        scheduled_at=ENDED,
+        started_at=ENDED + timedelta(minutes=2),
+        ended_at=ENDED + timedelta(minutes=3),
+        outcome="failed",
+        reason="catch-up",
+        error="OSError: disk full",
+    )
+
+    async def note(store: DocumentStore) -> None:
+        history = RunHistory(store, 10)
+        history.note("backup", run)
+        await history.save()
+
+    use(seeded, note)
+    header, row, footer = rota("tasks", "history", "backup", "--store", seeded).out.splitlines()
+    assert header.split()[:2] == ["Due", "Late"]
+    assert row.split("  ")[1:3] == ["2m", "1m"] or "2m" in row
+    assert "failed   catch-up  OSError: disk full" in row
+    assert footer == "1 run of backup, 1 not successful"
+    empty = rota("tasks", "history", "sync", "--store", seeded, "--json").document
+    assert (empty["runs"], empty["policy"]) == ([], "declarative")
+
+
+@pytest.mark.parametrize("command", ["why", "run-now", "pause", "resume", "history"])
 def test_a_task_that_is_not_there_is_not_found(rota: RunRota, seeded: str, command: str) -> None:
     outcome = rota("tasks", command, "nobody", "--store", seeded)
     assert (outcome.status, outcome.out) == (3, "")

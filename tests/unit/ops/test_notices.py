@@ -15,6 +15,7 @@ from rota.rail import Rail
 from rota.rail.alerts import list_watched
 from rota.rail.pauses import list_pauses
 from rota.scheduler import Scheduler, Watched
+from rota.scheduler.orders import pause_task, resume_task
 from rota.scheduler.storage import TASKS
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, LeaseRequest
@@ -196,6 +197,24 @@ class CountingStore(MemoryStore):
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         self.read_count += len(keys) if collection == TASKS else 0
         return await super().read(collection, keys)
+
+
+async def test_a_paused_task_is_held_and_not_late_and_calm_when_resumed(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    scheduler = Scheduler(store, clock=clock, zone=UTC)
+    await scheduler.initialize([("hourly", "0 * * * *", lambda: None, HOUR)])
+    await clock.advance(MINUTE)
+    await pause_task(store, clock, "hourly", "anna", "noise")
+    assert await find_notices(store, clock) == ()
+    await clock.advance(2 * HOUR)
+    (notice,) = await find_notices(store, clock)
+    assert (notice.concern, notice.source, notice.name) == ("held", "task", "hourly")
+    assert "by anna (noise)" in notice.text
+    await resume_task(store, clock, "hourly")
+    await clock.advance(2 * MINUTE)
+    assert await find_notices(store, clock) == ()
+    await clock.run(scheduler.stop())
 
 
 class Crowd:

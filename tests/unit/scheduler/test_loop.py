@@ -8,7 +8,7 @@ from rota import Scheduler, SchedulerSettings
 from rota.errors import StoreUnavailableError, describe_error
 from rota.events import Event, EventEmitter, PollCompleted, PollStarted, TaskRunStarted
 from rota.scheduler.loop import LONGEST_PAUSE, StorePause
-from rota.scheduler.storage import REQUESTS
+from rota.scheduler.orders import REQUESTS
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, Reach
 from rota.testing import VirtualClock

@@ -5,7 +5,6 @@ import pytest
 from rota import parse_cron
 from rota.scheduler.registration import AcceptedTask
 from rota.scheduler.storage import (
-    REQUESTS,
     SET_ASIDE,
     TASKS,
     BrokenRecord,
@@ -15,7 +14,6 @@ from rota.scheduler.storage import (
     interpret,
     keep_aside,
     scan_tasks,
-    take_requests,
     write_task,
 )
 from rota.scheduler.task import TaskState
@@ -79,10 +77,3 @@ async def test_bytes_are_kept_aside_under_a_key_of_their_own(store: MemoryStore)
     kept = {it.key: it.body async for page in store.scan(SET_ASIDE) for it in page}
     assert kept == {record.kept_as("me"): record.body for record in broken}
     assert len(kept) == 4
-
-
-async def test_each_request_is_returned_once(store: MemoryStore) -> None:
-    assert await take_requests(store) == []
-    await store.write_all([DocumentWrite(REQUESTS, name, None, b"{}") for name in "ab"])
-    assert await take_requests(store) == ["a", "b"]
-    assert await take_requests(store) == []

@@ -25,14 +25,14 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 TRACE = """Traceback (most recent call last):
-  File "/srv/app/shop/billing.py", line 42, in charge
+  File "app/shop/billing.py", line 42, in charge
     client.post(url)
-  File "/srv/.venv/lib/python3.12/site-packages/httpx/client.py", line 9, in post
+  File ".venv/lib/python3.12/site-packages/httpx/client.py", line 9, in post
     raise ReadTimeout(1.5)
 httpx.ReadTimeout: 1.5
 """
 CHAINED = f"""Traceback (most recent call last):
-  File "/srv/app/shop/cache.py", line 3, in look
+  File "app/shop/cache.py", line 3, in look
 KeyError: 'x'
 
 During handling of the above exception, another exception occurred:

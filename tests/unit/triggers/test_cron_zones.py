@@ -11,7 +11,7 @@ from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidJo
 from rota.jobs.validation import read_recurrence
 from rota.poller import PolledJobs, next_start
 from rota.scheduler import Scheduler, SchedulerPolicy
-from rota.server.pages.schedules import preview_cron
+from rota.server.pages.outlook import preview_task
 from rota.stores.memory import MemoryStore
 from rota.testing import VirtualClock
 from rota.triggers.cron import parse_cron
@@ -147,6 +147,6 @@ async def test_a_task_is_explained_and_shown_in_the_zone_in_front() -> None:
     assert told.next_at == MIDNIGHT
     assert "Sat 2026-05-02 09:00:00 JST" in str(told.reasons)
     await clock.run(scheduler.stop())
-    outlook = preview_cron(NINE, load_zone("Europe/Paris"), NOW)
+    outlook = preview_task(NINE, load_zone("Europe/Paris"), NOW)
     assert "09:00" in outlook.occurrences[0].local
     assert outlook.description == "At 09:00 every day, in Asia/Tokyo"

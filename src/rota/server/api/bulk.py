@@ -1,6 +1,7 @@
 """Many jobs in one request: create them, or act on all that match a filter."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -13,7 +14,7 @@ from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
 from rota.rail.alerts import note_alerts
-from rota.search.query import JobQuery
+from rota.search.query import JobQuery, parse_query
 from rota.server.api.fields import (
     DEPENDENCIES,
     WORD,
@@ -92,6 +93,10 @@ class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     why: Why | None = None
     text: Annotated[
         SearchText | None, Meta(description="Part of the name or the kind, or a job id.")
+    ] = None
+    q: Annotated[
+        SearchText | None,
+        Meta(description="Words and fields: kind:email state:failed payload.order=7 welcome."),
     ] = None
     kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
     queue: QueueName | None = None
@@ -226,7 +231,7 @@ async def act_on_many_jobs(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
     if asked.plan_id is not None:
         raise InvalidRequestError("plan_id", "needs dry_run to be false")
     context = call.context.rail_context(call.caller.tenant)
-    return _show(await plan_bulk(context, asked.action, _read_query(asked)))
+    return _show(await plan_bulk(context, asked.action, _read_query(asked, context.clock.now())))
 
 
 async def _carry_out(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
@@ -248,20 +253,18 @@ async def _carry_out(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
     )
 
 
-def _read_query(asked: BulkOrder) -> JobQuery:
+def _read_query(asked: BulkOrder, now: datetime) -> JobQuery:
     after, before = asked.created_after, asked.created_before
-    return JobQuery(
-        text=asked.text,
-        kind=asked.kind,
-        wanted=JobFilter(
-            queue=asked.queue,
-            status=asked.status,
-            priority_min=asked.priority_min,
-            priority_max=asked.priority_max,
-            created_after=None if after is None else read_instant(after, "created_after"),
-            created_before=None if before is None else read_instant(before, "created_before"),
-        ),
+    wanted = JobFilter(
+        queue=asked.queue,
+        status=asked.status,
+        priority_min=asked.priority_min,
+        priority_max=asked.priority_max,
+        created_after=None if after is None else read_instant(after, "created_after"),
+        created_before=None if before is None else read_instant(before, "created_before"),
     )
+    query = parse_query(asked.q or "", now).within(wanted)
+    return msgspec.structs.replace(query, text=asked.text, kind=asked.kind)
 
 
 def _show(plan: BulkPlan) -> BulkAnswer:

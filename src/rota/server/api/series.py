@@ -1,17 +1,36 @@
-"""Series: list, preview, pause, resume, run now and cancel."""
+"""Series: list, preview, calendar, edit, backfill, pause, resume, run now and cancel."""
 
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from rota.auth.caller import Scope
 from rota.clock.idle import call_in_thread
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.jobs.validation import read_recurrence
-from rota.ops.series import SeriesDetail, SeriesSummary, find_series, list_series
+from rota.ops.backfill import Backfill, plan_backfill, run_backfill
+from rota.ops.calendar import DAYS, Calendar, make_calendar
+from rota.ops.series import (
+    SHOWN_IN_DETAIL,
+    SeriesDetail,
+    SeriesSummary,
+    find_series,
+    list_series,
+)
+from rota.ops.series_edit import JOB_FIELDS, SeriesEdit, edit_series, plan_edit
 from rota.rail.jobs import Preview, preview_series
-from rota.server.api.fields import Cursor, Order, PageCursor, PageLimit
+from rota.server.api.fields import (
+    Cursor,
+    Moment,
+    Order,
+    PageCursor,
+    PageLimit,
+    Payload,
+    Priority,
+    Queue,
+    Why,
+)
 from rota.server.api.jobs import RecurrenceBody
 from rota.server.http.route import Call, Nothing, Route, route
 
@@ -51,6 +70,40 @@ class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     count: Annotated[int, Meta(ge=1, le=_MOST_SHOWN)] = 5
 
 
+class SeriesView(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of a series to show."""
+
+    count: Annotated[
+        int, Meta(description="The number of next occurrences.", ge=1, le=_MOST_SHOWN)
+    ] = SHOWN_IN_DETAIL
+
+
+class EditOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change. What is left out stays. A ``dry_run`` only shows what would change."""
+
+    recurrence: RecurrenceBody | UnsetType = UNSET
+    queue: Queue | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
+    dry_run: bool = False
+    why: Why | None = None
+
+
+class BackfillOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The range, with both ends. A ``dry_run`` only shows what would be created."""
+
+    since: Moment
+    until: Moment
+    dry_run: bool = False
+    why: Why | None = None
+
+
+class CalendarChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far to look ahead."""
+
+    days: Annotated[int, Meta(ge=1, le=DAYS, description="The number of days from now on.")] = 1
+
+
 async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
     """List live series: the rule in words, next occurrences in local time and UTC, last run."""
     context, query = call.context, call.query
@@ -64,9 +117,48 @@ async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
     return SeriesList(page.items, page.next_cursor, page.has_more)
 
 
-async def get_series(call: Call[Nothing, Nothing]) -> SeriesDetail:
+async def get_series(call: Call[Nothing, SeriesView]) -> SeriesDetail:
     """Get a series with its last runs, by its id or the id of any of its jobs."""
-    return await _find(call)
+    return await _find(call, call.query.count)
+
+
+async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
+    """Change a series: its rule, queue, priority or payload. An occurrence that runs finishes."""
+    await _find(call)
+    order, context = call.body, call.context.rail_context(call.caller.tenant)
+    given = {name: getattr(order, name) for name in (*JOB_FIELDS, "recurrence")}
+    fields = {name: value for name, value in given.items() if value is not UNSET}
+    if "recurrence" in fields:
+        fields["recurrence"] = msgspec.structs.asdict(fields["recurrence"])
+    if "payload" in fields:
+        call.context.served.check((await _find(call)).series.kind, fields["payload"])
+    series_id = call.path["job_id"]
+    if order.dry_run:
+        return await plan_edit(context, series_id, fields)
+    return await edit_series(context, series_id, fields, who=call.caller.who, why=order.why)
+
+
+async def backfill_series(call: Call[BackfillOrder, Nothing]) -> Backfill:
+    """Create a job for each past occurrence in a range that has no successful run."""
+    await _find(call)
+    order, context = call.body, call.context.rail_context(call.caller.tenant)
+    series_id = call.path["job_id"]
+    plan = await plan_backfill(context, series_id, order.since, order.until)
+    if order.dry_run:
+        return plan
+    await call.context.quota.admit(call.caller.tenant, len(plan.occurrences))
+    return await run_backfill(
+        context, series_id, order.since, order.until, who=call.caller.who, why=order.why
+    )
+
+
+async def show_calendar(call: Call[Nothing, CalendarChoice]) -> Calendar:
+    """Show what will run in the coming days, and what collides.
+
+    Declarative tasks are included for callers with the admin scope.
+    """
+    context = call.context.rail_context(call.caller.tenant)
+    return await make_calendar(context, call.query.days, has_tasks=call.caller.may(Scope.ADMIN))
 
 
 async def pause_series(call: Call[Order, Nothing]) -> SeriesDetail:
@@ -114,9 +206,10 @@ async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
     )
 
 
-async def _find(call: Call[Any, Any]) -> SeriesDetail:
+async def _find(call: Call[Any, Any], shown: int = SHOWN_IN_DETAIL) -> SeriesDetail:
     context, named = call.context, call.path["job_id"]
-    return await find_series(context.store, call.caller.tenant, named, context.clock.now())
+    now = context.clock.now()
+    return await find_series(context.store, call.caller.tenant, named, now, shown)
 
 
 _CHANGED = (404, 409)
@@ -124,7 +217,12 @@ _CHANGED = (404, 409)
 ROUTES: tuple[Route, ...] = (
     route("GET", SERIES, list_all_series, Scope.READ, "series"),
     route("POST", f"{SERIES}/preview", preview_rule, Scope.READ, "series"),
+    route("GET", f"{SERIES}/calendar", show_calendar, Scope.READ, "series"),
     route("GET", ONE_SERIES, get_series, Scope.READ, "series", errors=(404,)),
+    route("PATCH", ONE_SERIES, edit_one_series, Scope.OPERATE, "series", errors=_CHANGED),
+    route(
+        "POST", f"{ONE_SERIES}/backfill", backfill_series, Scope.OPERATE, "series", errors=_CHANGED
+    ),
     route("POST", f"{ONE_SERIES}/pause", pause_series, Scope.OPERATE, "series", errors=_CHANGED),
     route("POST", f"{ONE_SERIES}/resume", resume_series, Scope.OPERATE, "series", errors=_CHANGED),
     route(

@@ -11,12 +11,16 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError, InvalidZoneError
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.tasks import (
+    TaskDetail,
     TaskPlan,
     TaskSummary,
     explain_one_task,
+    find_task,
     look_at_tasks,
+    pause_task,
     plan_tasks,
     request_run,
+    resume_task,
 )
 from rota.server.api.fields import PRINTABLE, Moment, WallTime, Why, choose_moment
 from rota.server.http.route import Answer, Call, Nothing, Route, route
@@ -37,12 +41,25 @@ TaskName = Annotated[
         extra={IN_WORDS: "must be one line of text"},
     ),
 ]
-Zone = Annotated[str, Meta(description="A time zone, such as Europe/London.")]
+Zone = Annotated[
+    str,
+    Meta(
+        description="A time zone, such as Europe/London. It counts only if no scheduler has "
+        "declared the zone of its tasks."
+    ),
+]
 
 
 class TaskChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The zone of the schedules: the zone of the schedulers."""
+    """The zone of the schedules."""
 
+    zone: Zone = "UTC"
+
+
+class OneTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which task."""
+
+    name: TaskName
     zone: Zone = "UTC"
 
 
@@ -56,10 +73,18 @@ class TaskQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The task to run."""
+    """The task to run, or to pause."""
 
     name: TaskName
     why: Why | None = None
+
+
+class TaskResumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The task to resume. With ``catch_up`` one run covers what passed during the pause."""
+
+    name: TaskName
+    why: Why | None = None
+    catch_up: bool = False
 
 
 class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,11 +115,14 @@ class TaskList(msgspec.Struct, frozen=True):
     """The tasks in the store, by name.
 
     ``scheduler_count`` schedulers are alive. ``unreadable`` names records that cannot be read.
+    ``zone`` and ``policy`` are those of the schedulers.
     """
 
     items: tuple[TaskSummary, ...]
     scheduler_count: int
     unreadable: tuple[str, ...]
+    zone: str = "UTC"
+    policy: str = "declarative"
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -120,7 +148,14 @@ async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
     """List the declarative tasks: schedule in words, last run, next runs."""
     zone = _read_zone(call.query.zone)
     found = await look_at_tasks(call.context.store, call.context.clock, zone)
-    return TaskList(found.tasks, found.scheduler_count, found.unreadable)
+    return TaskList(found.tasks, found.scheduler_count, found.unreadable, found.zone, found.policy)
+
+
+async def get_task_history(call: Call[Nothing, OneTask]) -> TaskDetail:
+    """Get a task with its last runs: when each was due, when it started and ended, and how."""
+    asked = call.query
+    zone = _read_zone(asked.zone)
+    return await find_task(call.context.store, call.context.clock, asked.name, zone)
 
 
 async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
@@ -152,6 +187,24 @@ async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
     return Answer(202, TaskRun(name=name, scheduler_count=count))
 
 
+async def pause_one_task(call: Call[TaskOrder, Nothing]) -> TaskDetail:
+    """Pause a task. A run in progress finishes; none starts until the task is resumed."""
+    name = call.body.name
+    context = call.context.rail_context(call.caller.tenant)
+    await pause_task(context, name, who=call.caller.who, why=call.body.why)
+    return await find_task(call.context.store, call.context.clock, name)
+
+
+async def resume_one_task(call: Call[TaskResumption, Nothing]) -> TaskDetail:
+    """Resume a paused task with its next occurrence, or with one run for those that passed."""
+    order = call.body
+    context = call.context.rail_context(call.caller.tenant)
+    await resume_task(
+        context, order.name, who=call.caller.who, why=order.why, catch_up=order.catch_up
+    )
+    return await find_task(call.context.store, call.context.clock, order.name)
+
+
 def _read_zone(name: str) -> ZoneInfo:
     try:
         return load_zone(name)
@@ -162,7 +215,10 @@ def _read_zone(name: str) -> ZoneInfo:
 ROUTES: tuple[Route, ...] = (
     route("GET", TASKS, list_all_tasks, Scope.ADMIN, "tasks"),
     route("GET", f"{TASKS}/why", explain_why_task, Scope.ADMIN, "tasks", errors=(404,)),
+    route("GET", f"{TASKS}/history", get_task_history, Scope.ADMIN, "tasks", errors=(404,)),
     route("POST", f"{TASKS}/plan", plan_all_tasks, Scope.ADMIN, "tasks"),
+    route("POST", f"{TASKS}/pause", pause_one_task, Scope.ADMIN, "tasks", errors=(404, 409)),
+    route("POST", f"{TASKS}/resume", resume_one_task, Scope.ADMIN, "tasks", errors=(404, 409)),
     route(
         "POST",
         f"{TASKS}/run-now",

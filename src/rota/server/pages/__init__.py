@@ -12,6 +12,7 @@ from rota.clock.host_zone import read_host_zone
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import show_audit
+from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.create import create, show_copy, show_new, submit_copy
 from rota.server.pages.dead_letters import show_dead_letters
@@ -20,15 +21,18 @@ from rota.server.pages.gates import change_kind, change_maintenance, change_quie
 from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
-from rota.server.pages.jobs import show_jobs, suggest_searches
+from rota.server.pages.jobs import show_jobs, suggest_queues, suggest_searches
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
 from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
 from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
 from rota.server.pages.retention import change_retention, show_retention
-from rota.server.pages.schedules import request_task_run, show_schedules
+from rota.server.pages.rule_form import create_series, show_form, show_preview
+from rota.server.pages.schedules import show_schedules
+from rota.server.pages.series import act_on_series, show_edit, show_series
 from rota.server.pages.sign_in import SignInPages
+from rota.server.pages.task import act_on_task, show_task
 from rota.server.pages.templates import send_asset, send_icon
 from rota.server.pages.tenants import show_tenants, switch_tenant
 from rota.server.pages.tokens import revoke_token, show_token, show_tokens
@@ -49,6 +53,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/suggest": suggest_searches,
+        "/jobs/queues": suggest_queues,
         "/jobs/{job_id}": show_job,
         "/jobs/{job_id}/graph": show_graph,
         "/queues": show_queues,
@@ -56,6 +61,11 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/errors": show_error_groups,
         "/errors/{group_id}": show_error_group,
         "/schedules": show_schedules,
+        "/schedules/new": show_form,
+        "/schedules/preview": show_preview,
+        "/schedules/calendar": show_calendar,
+        "/schedules/series/{series_id}": show_series,
+        "/schedules/series/{series_id}/edit": show_edit,
         "/workers": show_workers,
         "/gates": show_gates,
         "/retention": show_retention,
@@ -63,6 +73,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/audit": show_audit,
     },
     Scope.ADMIN: {
+        "/schedules/tasks/{name:path}": show_task,
         "/tenants": show_tenants,
         "/tokens": show_tokens,
         "/tokens/{token_id}": show_token,
@@ -76,12 +87,14 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/jobs/{job_id}/edit": submit_copy,
         "/jobs/{job_id}/retry": submit_copy,
         "/jobs/{job_id}/duplicate": submit_copy,
+        "/schedules/new": create_series,
     },
     Scope.READ: {"/preferences": save_preferences},
     Scope.OPERATE: {
         "/confirm": confirm,
         "/act": carry_out,
         "/jobs/{job_id}/{verb}": act_on_job,
+        "/schedules/series/{series_id}/{verb}": act_on_series,
         "/queues/{queue}": change_queue,
         "/errors/{group_id}": act_on_group,
         "/gates/maintenance": change_maintenance,
@@ -91,8 +104,8 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/queues/{queue}/limit": change_limit,
         "/tenants": switch_tenant,
         "/gates/kinds": change_kind,
+        "/schedules/tasks": act_on_task,
         "/retention": change_retention,
-        "/schedules/run": request_task_run,
         "/tokens/{token_id}/revoke": revoke_token,
     },
 }

@@ -1,6 +1,6 @@
 """The list of jobs: search, states with counts, filters, order and views."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from rota.ops.search import (
     MOST_COUNTED,
     SearchPage,
     StateCounts,
+    Suggestion,
     count_states,
     search_jobs,
     suggest,
@@ -102,13 +103,10 @@ class StateTab(NamedTuple):
 async def show_jobs(visit: Visit) -> Response:
     chosen = read_choice(visit.request.query_params)
     cursor = visit.ask("cursor") or None
-    try:
-        query = chosen.as_search(visit)
-        page, problem = await _search(visit, query, cursor), ""
-    except InvalidInputError as error:
-        if visit.ask("cursor"):
-            raise
-        page, problem, query = SearchPage(()), error.message, JobQuery()
+    query, problem = _read_query(chosen, visit)
+    page = SearchPage(())
+    if not problem:
+        page, problem = await _search(visit, query, cursor)
     here = chosen.as_query()
     counts = await _count(visit, chosen, query)
     response = render_page(
@@ -122,7 +120,6 @@ async def show_jobs(visit: Visit) -> Response:
         tabs=_list_tabs(counts, chosen, visit),
         all_link=visit.link("jobs", **{**here, "state": ""}),
         states=STATE_WORDS,
-        queues=await _list_queues(visit),
         ages=[(value, label) for value, (label, _) in AGES.items()],
         orders=ORDERS,
         views=[(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
@@ -132,8 +129,16 @@ async def show_jobs(visit: Visit) -> Response:
         scan_link=visit.link("jobs", **{**here, "scan": "yes"}),
         base=visit.base,
     )
-    response.status_code = 400 if problem else 200
+    response.status_code = 400 if problem and not page.items else 200
     return response
+
+
+async def suggest_queues(visit: Visit) -> Response:
+    """Options for the field of the queue."""
+    depths = await visit.cached(
+        "depths", lambda: visit.context.store.survey(visit.now, visit.tenant)
+    )
+    return _send_options([Suggestion(it.queue, it.queue, "queue", it.due_count) for it in depths])
 
 
 async def suggest_searches(visit: Visit) -> Response:
@@ -142,6 +147,10 @@ async def suggest_searches(visit: Visit) -> Response:
         found = await suggest(visit.context.store, visit.tenant, visit.ask("q")[:LONGEST_TEXT])
     except InvalidInputError:
         found = []
+    return _send_options(found)
+
+
+def _send_options(found: Sequence[Suggestion]) -> Response:
     text = load_templates().get_template("parts/suggestions.html").render(found=found)
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
 
@@ -159,9 +168,27 @@ def read_choice(given: Mapping[str, str]) -> ChosenJobs:
     return chosen
 
 
-async def _search(visit: Visit, query: JobQuery, cursor: str | None) -> SearchPage:
-    store = visit.context.store
-    return await search_jobs(store, visit.tenant, query, cursor=cursor, limit=MOST_SHOWN)
+def _read_query(chosen: ChosenJobs, visit: Visit) -> tuple[JobQuery, str]:
+    """The query, and what is wrong with the text that was typed."""
+    try:
+        return chosen.as_search(visit), ""
+    except InvalidInputError as error:
+        return chosen._replace(text="").as_search(visit), error.message
+
+
+async def _search(visit: Visit, query: JobQuery, cursor: str | None) -> tuple[SearchPage, str]:
+    """The page. If too many jobs match to be sorted: the newest first, and why."""
+
+    async def find(wanted: JobQuery) -> SearchPage:
+        store = visit.context.store
+        return await search_jobs(store, visit.tenant, wanted, cursor=cursor, limit=MOST_SHOWN)
+
+    try:
+        return await find(query), ""
+    except InvalidInputError as error:
+        if error.details.get("field") != "sort":
+            raise
+        return await find(replace(query, sort="newest")), error.message
 
 
 async def _count(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> StateCounts:
@@ -184,12 +211,3 @@ def _list_tabs(counts: StateCounts, chosen: ChosenJobs, visit: Visit) -> list[St
         )
         for status in JobStatus
     ]
-
-
-async def _list_queues(visit: Visit) -> list[str]:
-    if visit.is_refresh:
-        return []
-    depths = await visit.cached(
-        "depths", lambda: visit.context.store.survey(visit.now, visit.tenant)
-    )
-    return [depth.queue for depth in depths]

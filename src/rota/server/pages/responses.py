@@ -81,7 +81,12 @@ NOTICES = {
     "duplicated": ("duplicate created", "duplicates created"),
     "revoked": ("token revoked", "tokens revoked"),
     "run": ("job is due now", "jobs are due now"),
-    "task-asked": ("task run requested", "task runs requested"),
+    "task-run-now": ("task run requested", "task runs requested"),
+    "task-pause": ("task paused", "tasks paused"),
+    "task-resume": ("task resumed", "tasks resumed"),
+    "series-created": ("series created", "series created"),
+    "series-changed": ("series changed", "series changed"),
+    "backfilled": ("job created for a past occurrence", "jobs created for past occurrences"),
     "paused": ("series paused", "series paused"),
     "resumed": ("series resumed", "series resumed"),
     "maintenance-on": ("maintenance window set", "maintenance windows set"),
@@ -212,6 +217,13 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         banner = load_templates().get_template(BANNER).render(context)
         return HTMLResponse(block + banner, headers=_NOT_STORED)
     return HTMLResponse(loaded.render(context), headers=_NOT_STORED)
+
+
+def render_part(visit: Visit, template: str, **values: Any) -> Response:
+    """A fragment that a page requests by itself."""
+    loaded = load_templates().get_template(template)
+    text = loaded.render(link=visit.link, now=visit.now, zone=visit.shown_zone, **values)
+    return HTMLResponse(text, headers=_NOT_STORED)
 
 
 def render_alone(request: Request, template: str, status: int, **values: Any) -> Response:

@@ -1,29 +1,25 @@
 """The schedules page: due, running and dead jobs, series and declarative tasks."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime
 from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.errors import RotaError
 from rota.jobs import Ending, Job, JobFilter, JobStatus
 from rota.ops.series import SeriesSummary, list_series
-from rota.ops.tasks import request_run
-from rota.scheduler.queries import TaskOverview, read_tasks
-from rota.scheduler.task import TaskState
+from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
+from rota.scheduler.policy import SchedulerContext
 from rota.server.pages import statuses
-from rota.server.pages.formats import format_distance, format_local
-from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.formats import format_distance
+from rota.server.pages.outlook import Outlook, preview_task, show_occurrence
+from rota.server.pages.responses import render_page
+from rota.server.pages.series import sign_of_series
 from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, make_rows, sign_of
-from rota.server.pages.visit import Visit, read_form
+from rota.server.pages.task import sign_of_task
+from rota.server.pages.visit import Visit
 from rota.stores.protocol import QueueDepth
-from rota.triggers.cron import Cron, parse_stored_cron
-from rota.triggers.dst_notes import annotate, asked_by_cron
 from rota.triggers.zone import load_zone
-
-SHOWN_COUNT = 3
-_LOOK_AHEAD = timedelta(days=366 * 30)
 
 MOST_IN_GRID = 10
 MOST_LOOKED_AT = 500
@@ -32,54 +28,7 @@ MOST_LOOKED_AT = 500
 MOST_SERIES = 50
 
 _STEP = 100
-_NO_TASKS = TaskOverview((), (), frozenset())
-
-
-class Occurrence(NamedTuple):
-    """An occurrence: local time, UTC, and a note at a DST change."""
-
-    local: str
-    utc: str
-    note: str = ""
-
-
-class Outlook(NamedTuple):
-    """The schedule in words and its next occurrences. ``problem``: it cannot be computed."""
-
-    description: str
-    occurrences: tuple[Occurrence, ...] = ()
-    skipped: tuple[str, ...] = ()
-    problem: str = ""
-
-
-def preview_cron(expression: str, zone: tzinfo, now: datetime) -> Outlook:
-    """The next occurrences of a declarative task in the zone of its scheduler."""
-    try:
-        cron = parse_stored_cron(expression)
-        return _preview(cron, cron.zone or zone, now)
-    except RotaError as error:
-        return Outlook(expression, problem=error.message)
-
-
-def _preview(cron: Cron, zone: tzinfo, now: datetime) -> Outlook:
-    found = list(cron.between(now, now + _LOOK_AHEAD, zone, limit=SHOWN_COUNT))
-    notes = annotate(found, zone, asked_by_cron(cron), after=now, gap="skip", fold="both")
-    shown = []
-    for at in found:
-        note = notes.notes.get(at)
-        shown.append(show_occurrence(at, zone, None if note is None else note.text))
-    return Outlook(cron.describe(), tuple(shown), tuple(each.text for each in notes.skipped))
-
-
-def show_occurrence(at: datetime, zone: tzinfo, note: str | None) -> Occurrence:
-    """Local time in full; UTC only where it differs, with its date only where that differs."""
-    clock = "%H:%M:%S" if at.second else "%H:%M"
-    local = at.astimezone(zone)
-    utc = at.astimezone(UTC)
-    if local.utcoffset() == timedelta(0):
-        return Occurrence(format_local(at, zone), "", note or "")
-    day = "" if utc.date() == local.date() else f"{utc:%Y-%m-%d} "
-    return Occurrence(format_local(at, zone), f"{day}{utc.strftime(clock)} UTC", note or "")
+_NO_TASKS = TaskStanding(tasks=(), scheduler_count=0, unreadable=())
 
 
 class Grid(NamedTuple):
@@ -103,7 +52,7 @@ class SeriesRow(NamedTuple):
 class TaskRow(NamedTuple):
     """A declarative task, its state, and its next occurrences."""
 
-    task: TaskState
+    task: TaskSummary
     sign: Sign
     outlook: Outlook
 
@@ -116,7 +65,10 @@ async def show_schedules(visit: Visit) -> Response:
         f"series {cursor}",
         lambda: list_series(store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES),
     )
-    tasks = await read_tasks(store, visit.context.clock) if visit.may_administer else _NO_TASKS
+    rules = await read_context(store, visit.context.clock, visit.zone)
+    tasks = _NO_TASKS
+    if visit.may_administer:
+        tasks = await look_at_tasks(store, visit.context.clock, visit.zone)
     return render_page(
         visit,
         "schedules.html",
@@ -127,20 +79,15 @@ async def show_schedules(visit: Visit) -> Response:
         series=[_show_series(each, visit.now) for each in page.items],
         series_older=visit.link("schedules", cursor=page.next_cursor) if page.has_more else None,
         series_newest=visit.link("schedules") if cursor else None,
-        tasks=_show_tasks(tasks, visit),
+        tasks=[_show_task(task, rules, visit) for task in tasks.tasks],
         unreadable=tasks.unreadable,
-        scheduler_count=len(tasks.living),
+        scheduler_count=tasks.scheduler_count,
+        task_zone=tasks.zone,
+        policy=tasks.policy,
         succeeded=statuses.COMPLETED,
         failed=statuses.FAILED,
         base=visit.base,
     )
-
-
-async def request_task_run(visit: Visit) -> Response:
-    """Request one run of a task in addition to its schedule."""
-    name = (await read_form(visit.request)).one("name")
-    await request_run(visit.context.rail_context(visit.tenant), name, who=visit.caller.who)
-    return go_to(visit.link("schedules", done="task-asked"))
 
 
 async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
@@ -203,33 +150,11 @@ def _show_series(series: SeriesSummary, now: datetime) -> SeriesRow:
         is_cancelled = last.ending is Ending.CANCELLED
         last_sign = statuses.CANCELLED if is_cancelled else STATUS_SIGNS[last.status]
     action = "resume" if series.is_paused else "pause"
-    return SeriesRow(series, _sign_of_series(series, now), outlook, last_sign, action)
+    return SeriesRow(series, sign_of_series(series, now), outlook, last_sign, action)
 
 
-def _sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
-    if series.problem:
-        return Sign("cannot go on", "alert", "red")
-    if series.is_paused:
-        return statuses.PAUSED
-    if series.status is JobStatus.READY:
-        is_due = series.next_at is not None and series.next_at <= now
-        return statuses.DUE if is_due else statuses.LATER
-    return STATUS_SIGNS[series.status]
-
-
-def _show_tasks(tasks: TaskOverview, visit: Visit) -> list[TaskRow]:
-    return [
-        TaskRow(
-            task,
-            _sign_of_task(task, tasks.living),
-            preview_cron(task.cron_expression, visit.zone, visit.now),
-        )
-        for task in sorted(tasks.tasks, key=lambda task: task.name)
-    ]
-
-
-def _sign_of_task(task: TaskState, living: frozenset[str]) -> Sign:
-    if task.running:
-        is_alive = task.scheduler_identifier in living
-        return statuses.RUNNING if is_alive else Sign("interrupted", "alert", "red")
-    return statuses.RETRYING if task.pending_retry_until is not None else statuses.LATER
+def _show_task(task: TaskSummary, rules: SchedulerContext, visit: Visit) -> TaskRow:
+    outlook = preview_task(task.cron, rules.zone, visit.now, policy=rules.policy)
+    if task.is_paused:
+        outlook = Outlook(outlook.description, problem="none until it is resumed")
+    return TaskRow(task, sign_of_task(task), outlook)

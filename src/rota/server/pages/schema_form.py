@@ -55,7 +55,7 @@ class Field(NamedTuple):
         parts += [f"{word} {schema[name]}" for name, word in words.items() if name in schema]
         if self.look == "json":
             parts.append("JSON")
-        if "default" in schema:
+        if schema.get("default") is not None:
             parts.append(f"default {_write(schema['default'])}")
         return ", ".join(parts)
 

@@ -42,7 +42,7 @@ class _Grower:
         self._room = MOST_BRANCHES
 
     def grow(self, path: str, name: str, value: Any, depth: int = 0) -> Branch:
-        if not isinstance(value, dict | list):
+        if not isinstance(value, dict | list) or not value:
             return Branch(path, name, _write(value), _look_of(value))
         named: Iterable[tuple[Any, Any]] = (
             value.items() if isinstance(value, dict) else enumerate(value)

@@ -19,7 +19,7 @@ from rota.runtime.wiring import open_store
 from rota.server import create_app
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "http_worker"
-PATIENCE = 60
+PATIENCE = 120
 
 
 def require(*programs: str) -> None:
@@ -153,9 +153,9 @@ async def test_a_long_poll_ends_when_a_job_comes_or_the_client_disconnects(
     server: Running,
 ) -> None:
     wish = {"worker": "w", "queues": ["late"], "wait_seconds": 20}
-    waiting = asyncio.create_task(server.client.post("/api/v1/leases", json=wish, timeout=30))
+    waiting = asyncio.create_task(server.client.post("/api/v1/leases", json=wish, timeout=60))
     job_id = await server.make(name="late", queue="late")
-    answer = await asyncio.wait_for(waiting, 10)
+    answer = await asyncio.wait_for(waiting, 60)
     assert [job["id"] for job in answer.json()["items"]] == [job_id]
     with pytest.raises(httpx2.ReadTimeout):
         await server.client.post("/api/v1/leases", json=wish, timeout=0.3)

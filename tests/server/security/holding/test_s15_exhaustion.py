@@ -272,7 +272,7 @@ ASKED = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 @pytest.mark.parametrize("sent", [b"", b"G", ASKED, ASKED + b"\r\n", ASKED + b"\r\n" + ASKED])
 async def test_a_silent_connection_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PunctualProtocol, "request_within", 0.2)
-    async with serving_on_a_port() as port, asyncio.timeout(10):
+    async with serving_on_a_port() as port, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
         answered = await reader.read()  # to the end of the connection
@@ -284,7 +284,7 @@ async def test_a_connection_that_waits_for_an_answer_stays_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(PunctualProtocol, "request_within", 0.05)
-    async with serving_on_a_port() as port, asyncio.timeout(10):
+    async with serving_on_a_port() as port, asyncio.timeout(60):
         asked = b'{"worker": "w", "wait_seconds": 1}'
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = f"POST /api/v1/leases HTTP/1.1\r\nHost: x\r\nContent-Length: {len(asked)}\r\n"
@@ -313,7 +313,7 @@ async def test_connections_that_never_read_their_answers_do_not_fill_the_server(
     """Others get 503 while the connections last, and are served when these are closed."""
     monkeypatch.setattr(PunctualProtocol, "read_within", 1.0, raising=False)
     clock = SystemClock()
-    async with serving() as server, AsyncExitStack() as stack, asyncio.timeout(10):
+    async with serving() as server, AsyncExitStack() as stack, asyncio.timeout(60):
         port, connections = find_port(server), server.server_state.connections
         for _ in range(3):
             narrow, sending = await open_narrow(port, BIG * 1_000)
@@ -337,7 +337,7 @@ async def test_a_connection_that_reads_gets_every_pipelined_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(PunctualProtocol, "request_within", 1)
-    async with serving_on_a_port() as port, asyncio.timeout(20):
+    async with serving_on_a_port() as port, asyncio.timeout(60):
         loop = asyncio.get_running_loop()
         narrow, sending = await open_narrow(port, BIG * 5)
         answered = b""

@@ -79,7 +79,7 @@ async def send(port: int, content: bytes) -> bytes:
         writer.write(content)
         await writer.drain()
         writer.write_eof()
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     except ConnectionError:
         return b""
     finally:

@@ -30,7 +30,7 @@ def test_a_list_fits_a_terminal_of_80_columns(rota: RunRota, dead: str) -> None:
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["Id", "Ended", "Tries", "Name", "Error"]
     assert dead in lines[1]
-    listed = rota("jobs", "list", "--status", "BLOCKED", width=80).out.splitlines()
+    listed = rota("jobs", "list", "--state", "blocked", width=80).out.splitlines()
     assert listed[1].split()[1:] == ["blocked", "-", "staple"]
 
 

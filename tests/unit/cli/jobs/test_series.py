@@ -47,6 +47,43 @@ def test_a_paused_series_waits_until_it_is_resumed(rota: RunRota, series: Series
     assert not detail["series"]["is_paused"]
 
 
+def test_a_series_is_changed_after_a_dry_run(rota: RunRota, series: Series) -> None:
+    series_id = series("sync", "--cron", "0 9 * * *", "--zone", "Europe/London")
+    rule = ("--cron", "30 10 * * *", "--zone", "Europe/London")
+    dry = rota("series", "edit", series_id, *rule, "--priority", "7", "--dry-run").out
+    assert "cron      0 9 * * *  30 10 * * *" in dry
+    assert "Sat 2027-03-27 10:30:00" in dry
+    assert dry.endswith("Nothing is changed yet.\n")
+    assert rota("series", "edit", series_id, *rule).out.endswith("Changed.\n")
+    assert "Rule    30 10 * * *" in rota("series", "show", series_id).out
+    assert rota("series", "edit", series_id, *rule).out == "Nothing would change.\n"
+    assert rota("series", "run-now", series_id).out == "Due now: sync.\n"
+
+
+def test_a_series_is_backfilled_once(rota: RunRota, series: Series) -> None:
+    series_id = series("sync", "--cron", "0 9 * * *", "--zone", "UTC")
+    since = ("--since", "2027-03-20T00:00Z", "--zone", "UTC")
+    dry = rota("series", "backfill", series_id, *since, "--dry-run").out
+    assert dry.splitlines()[-1] == "Would create 7 jobs."
+    assert rota("series", "backfill", series_id, *since).out.endswith("Created 7 jobs.\n")
+    again = rota("series", "backfill", series_id, *since).out
+    assert again == "Would create 0 jobs; 7 left out, which have a job.\n"
+
+
+def test_the_calendar_lists_runs_and_collisions(rota: RunRota, series: Series) -> None:
+    for name in ("one", "two"):
+        series(name, "--cron", "0 18 * * *", "--zone", "UTC")
+    series("often", "--every", "1m")
+    lines = rota("series", "calendar", "--zone", "UTC").out.splitlines()
+    assert [line.split()[-1] for line in lines[1:3]] == ["one", "two"]
+    assert lines[3].startswith("often: 14")
+    assert lines[4].endswith(": one, two")
+    assert lines[5] == "2 runs; 1 groups of schedules collide"
+    assert (
+        rota("series", "calendar", "--days", "7", "--json").document["collisions"][0]["count"] == 7
+    )
+
+
 def test_an_ended_series_is_listed_no_more(rota: RunRota, series: Series) -> None:
     series_id = series("sync", "--every", "1h")
     assert rota("series", "cancel", series_id).status == 0

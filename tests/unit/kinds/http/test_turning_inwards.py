@@ -152,7 +152,7 @@ async def test_a_body_without_end_is_not_read(plain: Receiver) -> None:
 
     plain.reply = pour
     assert await Asker(plain.port).ask() is None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await gone.wait()
 
 

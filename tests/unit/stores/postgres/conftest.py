@@ -1,6 +1,7 @@
 """A PostgreSQL store, a network to break, and connections that reach into the database."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,9 +17,9 @@ from rota.stores.protocol import DocumentWrite
 
 
 @pytest.fixture
-def postgres_settings(postgres_url: str) -> PostgresSettings:
+def postgres_settings(new_postgres_url: str) -> PostgresSettings:
     """Impatient, so that a test of a deadline is short."""
-    return replace(read_address(postgres_url), connect_for=timedelta(seconds=5))
+    return replace(read_address(new_postgres_url), connect_for=timedelta(seconds=5))
 
 
 @pytest.fixture
@@ -37,6 +38,13 @@ async def elsewhere(
         yield beside
 
 
+async def _hang_up(connection: Connection) -> None:
+    """Close it, and return when the server has ended its transaction, if the server still can."""
+    with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        await connection.close(timeout=5)
+    connection.terminate()
+
+
 @pytest.fixture
 async def statements(
     store: PostgresStore, postgres_settings: PostgresSettings
@@ -45,7 +53,7 @@ async def statements(
     assert store is not None
     connection = await connect(postgres_settings)
     yield Watched(connection, postgres_settings.schema)
-    connection.terminate()
+    await _hang_up(connection)
 
 
 @pytest.fixture
@@ -56,7 +64,7 @@ async def reader(postgres_settings: PostgresSettings) -> AsyncIterator[Connectio
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     await connection.execute("SELECT count(*) FROM pg_class")
     yield connection
-    connection.terminate()
+    await _hang_up(connection)
 
 
 @pytest.fixture
@@ -66,7 +74,7 @@ async def other(postgres_settings: PostgresSettings) -> AsyncIterator[Connection
         postgres_settings.url, server_settings={"search_path": postgres_settings.schema}
     )
     yield connection
-    connection.terminate()
+    await _hang_up(connection)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ async def test_waiters_give_up_when_the_lock_is_held_too_long(
     with pytest.raises(StoreUnavailableError, match="kept it locked for too long"):
         await PostgresStore.open(impatient)
     await other.execute("ROLLBACK")
-    await (await PostgresStore.open(impatient)).close()
+    await (await PostgresStore.open(postgres_settings)).close()
 
 
 async def test_a_schema_that_is_up_to_date_needs_neither_a_lock_nor_the_right_to_create(

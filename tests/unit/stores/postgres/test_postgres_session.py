@@ -44,12 +44,10 @@ async def test_a_server_that_cannot_be_connected_to_in_time_is_unavailable(
 
 
 async def test_a_store_on_a_silent_network_can_be_closed(
-    proxied_settings: PostgresSettings, proxy: Proxy
+    proxied: PostgresStore, proxy: Proxy
 ) -> None:
-    impatient = replace(proxied_settings, connect_for=timedelta(milliseconds=300))
-    store = await PostgresStore.open(impatient)
     proxy.stall()
-    await store.close()
+    await proxied.close()
 
 
 async def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(

@@ -156,24 +156,26 @@ async def test_a_lost_connection_is_replaced_and_listeners_are_woken(
 
 
 async def test_a_connection_that_fell_silent_is_made_anew(
-    proxied_settings: PostgresSettings, proxy: Proxy
+    store: PostgresStore, proxied_settings: PostgresSettings, proxy: Proxy
 ) -> None:
-    impatient = replace(proxied_settings, answer_for=timedelta(milliseconds=200))
-    async with await PostgresStore.open(impatient) as store, store.listen() as listener:
+    assert store is not None, "the schema is there"
+    impatient = replace(proxied_settings, answer_for=timedelta(seconds=1))
+    async with await PostgresStore.open(impatient) as proxied, proxied.listen() as listener:
         proxy.stall()
         assert await is_silent(listener)
-        await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=0.5)
+        await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=1.5)
         proxy.heal()
         assert await heard(listener)
 
 
 async def test_listening_without_a_server_is_allowed(
-    proxied_settings: PostgresSettings, proxy: Proxy
+    store: PostgresStore, proxied_settings: PostgresSettings, proxy: Proxy
 ) -> None:
-    impatient = replace(proxied_settings, connect_for=timedelta(milliseconds=200))
-    async with await PostgresStore.open(impatient) as store:
+    assert store is not None, "the schema is there"
+    impatient = replace(proxied_settings, connect_for=timedelta(seconds=1))
+    async with await PostgresStore.open(impatient) as proxied:
         proxy.stall()
-        async with store.listen() as listener:
+        async with proxied.listen() as listener:
             assert await is_silent(listener)
             proxy.heal()
             assert await heard(listener)

@@ -105,11 +105,11 @@ async def test_a_listener_that_hears_nothing_any_more_is_woken_and_hears_again(
         store.listen() as listener,
     ):
         proxy.swallow()
-        await asyncio.wait_for(listener.wait(), 10)
+        await asyncio.wait_for(listener.wait(), 60)
         with pytest.raises(StoreUnavailableError):
             await other.count("default")
         await other.insert([a_job()], NOW)
-        await asyncio.wait_for(listener.wait(), 10)
+        await asyncio.wait_for(listener.wait(), 60)
 
 
 def _new(key: str) -> DocumentWrite:

@@ -14,7 +14,7 @@ from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import DAY, NOW, TENANT, end, statuses, take
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 MANY = 2_100
 """More dependents than one script writes."""
 

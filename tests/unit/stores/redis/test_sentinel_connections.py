@@ -84,6 +84,17 @@ async def test_a_server_that_follows_another_is_not_even_read_though_a_sentinel_
     keeper.close()
 
 
+async def test_while_the_primary_is_taken_for_down_nothing_is_written(
+    named: tuple[ToldSentinel, RedisStore], own_redis: RedisServer
+) -> None:
+    sentinel, store = named
+    sentinel.flags = "master,s_down"
+    await asyncio.to_thread(own_redis.kill)
+    with pytest.raises(StoreUnavailableError) as caught:
+        await store.write_each([new("a")])
+    assert caught.value.details["reason"] == "Sentinel names no server that can be written to"
+
+
 async def test_a_keeper_reports_when_no_primary_is_named_any_more(
     named: tuple[ToldSentinel, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:

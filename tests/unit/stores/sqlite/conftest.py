@@ -61,7 +61,7 @@ class Gate:
 
     def __iter__(self) -> Iterator[DocumentWrite]:
         self.reached.set()
-        self.opened.wait(10)
+        self.opened.wait(60)
         return iter(())
 
 

@@ -1,0 +1,106 @@
+"""``rota kinds``: the kinds of jobs, their payloads, and who serves them."""
+
+import json
+from typing import Annotated, Any
+
+from cyclopts import App
+
+from rota.cli.connection import converse
+from rota.cli.options import GivenTerminal, JsonOption, value
+from rota.cli.output import NOTHING, Row, print_items, print_table, show_text
+from rota.cli.place import NOWHERE, Place
+from rota.client import Client
+from rota.errors import NotFoundError
+from rota.escape import escape, escape_json
+
+app = App(name="kinds")
+
+KIND_COLUMNS = ("Kind", "Served", "Queue", "Priority", "Notifies", "Payload", "About")
+_LONGEST = 60
+
+
+@app.command(name="list")
+def list_kinds(
+    *, as_json: JsonOption = False, place: Place = NOWHERE, terminal: GivenTerminal
+) -> None:
+    """List the kinds that apps declare or workers serve, by name.
+
+    Try:
+
+        rota kinds list
+        rota kinds list --json
+    """
+    items = converse(terminal, place, _ask)
+    print_items(terminal, (items, None), KIND_COLUMNS, _kind_row, as_json=as_json, noun="kind")
+
+
+@app.command(name="show")
+def show(
+    kind: Annotated[str, value("KIND", "The name of the kind.")],
+    /,
+    *,
+    as_json: JsonOption = False,
+    place: Place = NOWHERE,
+    terminal: GivenTerminal,
+) -> None:
+    """Show a kind with the JSON Schemas of its payload and result.
+
+    Try:
+
+        rota kinds show http.request
+    """
+    items = converse(terminal, place, _ask)
+    found = next((it for it in items if it["kind"] == kind), None)
+    if found is None:
+        raise NotFoundError(
+            f"the kind {kind} is not known; rota kinds list shows those that are",
+            {"field": "KIND", "kind": kind},
+        )
+    if as_json:
+        terminal.print_document(found)
+        return
+    print_table(terminal.out, ("Kind", escape(found["kind"])), _facts(found))
+    for title in ("payload", "result"):
+        schema = found[f"{title}_schema"]
+        if schema:
+            terminal.print_text(f"\n{title.capitalize()}, as JSON Schema:")
+            for line in json.dumps(schema, indent=2).splitlines():
+                terminal.print_text(escape_json(line))
+
+
+async def _ask(client: Client) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await client.get("/kinds"))["items"]
+    return items
+
+
+def _kind_row(kind: dict[str, Any]) -> Row:
+    cells = (
+        show_text(kind["kind"], _LONGEST),
+        _say(kind["is_served"]),
+        show_text(kind["queue"], _LONGEST),
+        str(kind["priority"]),
+        _say(kind["notifies"]),
+        show_text(" ".join(kind["payload_schema"].get("properties", ())) or NOTHING, _LONGEST),
+        show_text(_first_line(kind) or NOTHING, _LONGEST),
+    )
+    return cells, "" if kind["is_served"] else "dim"
+
+
+def _facts(kind: dict[str, Any]) -> list[Row]:
+    facts = {
+        "Served by a worker now": _say(kind["is_served"]),
+        "Payload is checked": _say(kind["is_checked"]),
+        "Queue": escape(kind["queue"]),
+        "Priority": str(kind["priority"]),
+        "Held back by quiet hours": _say(kind["notifies"]),
+        "About": show_text(kind["doc"] or NOTHING, 1000),
+    }
+    return [((name, shown), "") for name, shown in facts.items()]
+
+
+def _first_line(kind: dict[str, Any]) -> str:
+    return str(kind["doc"]).strip().partition("\n")[0]
+
+
+def _say(is_so: bool) -> str:  # noqa: FBT001 - the only thing to say
+    return "yes" if is_so else "no"

@@ -1,0 +1,119 @@
+"""The calendar: what will run in the coming day or week, and what collides."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from rota.ops.calendar import (
+    Calendar,
+    CalendarEntry,
+    find_full_minutes,
+    make_calendar,
+    to_minute,
+)
+from rota.server.pages.formats import WEEKDAYS
+from rota.server.pages.responses import render_page
+from rota.server.pages.series import choose_zone
+from rota.server.pages.visit import Visit
+
+VIEWS = {"day": 1, "week": 7}
+MOST_SHOWN = 300
+_LEVELS = (1, 3, 8)
+"""From how many runs in an hour a square is darker."""
+
+
+class Hour(NamedTuple):
+    """The runs of one hour of the day view. ``label`` is the wall time."""
+
+    label: str
+    entries: list["Shown"]
+
+
+class Shown(NamedTuple):
+    """A run in the day view."""
+
+    entry: CalendarEntry
+    clock: str
+    is_full: bool
+
+
+class Square(NamedTuple):
+    """An hour of the week view: how many runs, how dark, and the story in words."""
+
+    run_count: int
+    level: int
+    title: str
+    is_full: bool = False
+
+
+class DayColumn(NamedTuple):
+    """A day of the week view."""
+
+    label: str
+    squares: list[Square]
+
+
+async def show_calendar(visit: Visit) -> Response:
+    view = visit.ask("view", "day")
+    view = view if view in VIEWS else "day"
+    context = visit.context.rail_context(visit.tenant)
+    found = await visit.cached(
+        f"calendar {view} {visit.may_administer}",
+        lambda: make_calendar(context, VIEWS[view], has_tasks=visit.may_administer),
+    )
+    there, zone_problem = choose_zone(visit)
+    full = set(find_full_minutes(found.entries))
+    return render_page(
+        visit,
+        "calendar.html",
+        page="schedules",
+        view=view,
+        calendar=found,
+        hours=_list_hours(found.entries[:MOST_SHOWN], full, there) if view == "day" else [],
+        days=_draw_week(found, full, there) if view == "week" else [],
+        hour_labels=[f"{hour:02}" for hour in range(24)],
+        is_cut=found.is_cut or (view == "day" and len(found.entries) > MOST_SHOWN),
+        there=there,
+        zone_problem=zone_problem,
+    )
+
+
+def _list_hours(entries: Iterable[CalendarEntry], full: set[datetime], zone: tzinfo) -> list[Hour]:
+    """The hours that have runs, in order. An hour that clocks repeat is shown twice."""
+    hours: dict[str, list[Shown]] = {}
+    for entry in entries:
+        local = entry.at.astimezone(zone)
+        label = f"{WEEKDAYS[local.weekday()]} {local:%H}:00 {local:%Z}"
+        clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+        shown = Shown(entry, clock, to_minute(entry.at) in full)
+        hours.setdefault(label, []).append(shown)
+    return [Hour(label, shown) for label, shown in hours.items()]
+
+
+def _draw_week(calendar: Calendar, full: set[datetime], zone: tzinfo) -> list[DayColumn]:
+    found: defaultdict[tuple[date, int], list[CalendarEntry]] = defaultdict(list)
+    for entry in calendar.entries:
+        local = entry.at.astimezone(zone)
+        found[local.date(), local.hour].append(entry)
+    first, last = (at.astimezone(zone).date() for at in (calendar.since, calendar.until))
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    return [
+        DayColumn(
+            f"{WEEKDAYS[day.weekday()]} {day.day}",
+            [_draw_square(day, hour, found[day, hour], full) for hour in range(24)],
+        )
+        for day in days
+    ]
+
+
+def _draw_square(day: date, hour: int, entries: list[CalendarEntry], full: set[datetime]) -> Square:
+    if not entries:
+        return Square(0, 0, "")
+    names = sorted({entry.name for entry in entries})
+    shown = ", ".join(names[:5]) + ("…" if len(names) > 5 else "")
+    level = sum(len(entries) >= each for each in _LEVELS)
+    is_full = any(to_minute(entry.at) in full for entry in entries)
+    return Square(len(entries), level, f"{day} {hour:02}:00: {shown}", is_full)

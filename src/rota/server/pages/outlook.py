@@ -1,0 +1,189 @@
+"""Schedules as pages show them: next runs in several zones, and past runs as a strip."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
+
+from rota.clock.idle import call_in_thread
+from rota.errors import RotaError
+from rota.jobs import Ending, JobStatus
+from rota.jobs.validation import read_recurrence
+from rota.ops.series import SHOWN_IN_LIST, SeriesRun
+from rota.rail.jobs import Upcoming, preview_series
+from rota.scheduler.history import TaskRun
+from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy
+from rota.server.pages import statuses
+from rota.server.pages.formats import format_length, format_local
+from rota.server.pages.statuses import STATUS_SIGNS, Sign
+from rota.triggers.cron import parse_stored_cron
+from rota.triggers.dst_notes import annotate, asked_by_cron
+from rota.triggers.zone import load_zone
+
+LATE_FROM = timedelta(minutes=1)
+PREVIEWED = 5
+_LOOK_AHEAD = timedelta(days=366 * 30)
+_SKIPPED = Sign("skipped", "slash", "amber")
+_INTERRUPTED = Sign("interrupted", "alert", "amber")
+_RUN_SIGNS = {"succeeded": statuses.COMPLETED, "failed": statuses.FAILED}
+
+
+class Occurrence(NamedTuple):
+    """An occurrence: local time, UTC, and a note at a DST change."""
+
+    local: str
+    utc: str
+    note: str = ""
+    there: str = ""
+
+
+class Outlook(NamedTuple):
+    """The schedule in words and its next occurrences. ``problem``: it cannot be computed."""
+
+    description: str
+    occurrences: tuple[Occurrence, ...] = ()
+    skipped: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Cell(NamedTuple):
+    """A past run in a strip: a sign, its story in words, and a link to its job."""
+
+    sign: Sign
+    title: str
+    job_id: str | None = None
+    is_late: bool = False
+
+
+def show_occurrence(
+    at: datetime, zone: tzinfo, note: str | None, there: tzinfo | None = None
+) -> Occurrence:
+    """Local time in full; UTC only where it differs, with its date only where that differs.
+
+    ``there`` is another zone in which to show it, too.
+    """
+    clock = "%H:%M:%S" if at.second else "%H:%M"
+    local = at.astimezone(zone)
+    utc = at.astimezone(UTC)
+    elsewhere = "" if there is None else format_local(at, there)
+    if local.utcoffset() == timedelta(0):
+        return Occurrence(format_local(at, zone), "", note or "", elsewhere)
+    day = "" if utc.date() == local.date() else f"{utc:%Y-%m-%d} "
+    shown = f"{day}{utc.strftime(clock)} UTC"
+    return Occurrence(format_local(at, zone), shown, note or "", elsewhere)
+
+
+def show_upcoming(
+    found: Iterable[Upcoming], zone: tzinfo, there: tzinfo | None = None
+) -> tuple[Occurrence, ...]:
+    return tuple(show_occurrence(it.at, zone, it.note, there) for it in found)
+
+
+def preview_task(
+    expression: str,
+    zone: tzinfo,
+    now: datetime,
+    *,
+    policy: SchedulerPolicy = DECLARATIVE,
+    count: int = SHOWN_IN_LIST,
+    there: tzinfo | None = None,
+) -> Outlook:
+    """The next occurrences of a declarative task, by the zone and the policy of its scheduler."""
+    try:
+        cron = parse_stored_cron(expression, policy.dialect)
+        zone, fold = cron.zone or zone, policy.repeated_hour
+        found = list(cron.between(now, now + _LOOK_AHEAD, zone, limit=count, fold=fold))
+        notes = annotate(found, zone, asked_by_cron(cron), after=now, gap="skip", fold=fold)
+    except RotaError as error:
+        return Outlook(expression, problem=error.message)
+    shown = []
+    for at in found:
+        note = notes.notes.get(at)
+        shown.append(show_occurrence(at, zone, None if note is None else note.text, there))
+    return Outlook(cron.describe(), tuple(shown), tuple(each.text for each in notes.skipped))
+
+
+async def preview_rule(
+    fields: Mapping[str, Any], now: datetime, there: tzinfo | None = None
+) -> Outlook:
+    """A rule in words with its next occurrences, or what is wrong with it. Raises nothing."""
+    try:
+        recurrence, _ = read_recurrence(dict(fields), now)
+        start = max(recurrence.start, now)
+        preview = await call_in_thread(lambda: preview_series(recurrence, start, PREVIEWED))
+    except RotaError as error:
+        return Outlook("", problem=error.message.replace("recurrence.", ""))
+    return Outlook(
+        preview.description,
+        show_upcoming(preview.occurrences, load_zone(recurrence.zone), there),
+        preview.skipped,
+    )
+
+
+def draw_series_strip(runs: Sequence[SeriesRun], zone: tzinfo) -> list[Cell]:
+    """The last runs, oldest first."""
+    cells = []
+    for run in reversed(runs):
+        sign = sign_of_run(run)
+        late, lasted = _seconds(run.late_seconds), _seconds(run.lasted_seconds)
+        title = _tell(run.occurrence_at, zone, sign, late, lasted)
+        cells.append(Cell(sign, title, run.job_id, late is not None and late >= LATE_FROM))
+    return cells
+
+
+def sign_of_run(run: SeriesRun) -> Sign:
+    if run.is_skipped:
+        return _SKIPPED
+    if run.ending is Ending.CANCELLED:
+        return statuses.CANCELLED
+    return statuses.FAILED if run.status is JobStatus.FAILED else STATUS_SIGNS[run.status]
+
+
+class TaskRunRow(NamedTuple):
+    """A past run of a task, for a table."""
+
+    run: TaskRun
+    sign: Sign
+    late: str
+    lasted: str
+
+
+def draw_task_strip(runs: Sequence[TaskRun], zone: tzinfo) -> list[Cell]:
+    """The last runs, oldest first."""
+    cells = []
+    for run in reversed(runs):
+        sign, late = sign_of_task_run(run), run.started_at - run.scheduled_at
+        lasted = None if run.ended_at is None else run.ended_at - run.started_at
+        title = f"{_tell(run.scheduled_at, zone, sign, late, lasted)}; {run.reason}"
+        cells.append(Cell(sign, title, None, late >= LATE_FROM))
+    return cells
+
+
+def list_task_runs(runs: Iterable[TaskRun]) -> list[TaskRunRow]:
+    return [
+        TaskRunRow(
+            run,
+            sign_of_task_run(run),
+            format_length(max(run.started_at - run.scheduled_at, timedelta(0))),
+            "" if run.ended_at is None else format_length(run.ended_at - run.started_at),
+        )
+        for run in runs
+    ]
+
+
+def sign_of_task_run(run: TaskRun) -> Sign:
+    return _RUN_SIGNS.get(run.outcome, _INTERRUPTED)
+
+
+def _tell(
+    at: datetime, zone: tzinfo, sign: Sign, late: timedelta | None, lasted: timedelta | None
+) -> str:
+    parts = [f"{format_local(at, zone)}: {sign.word}"]
+    if late is not None:
+        parts.append(f"{format_length(max(late, timedelta(0)))} late")
+    if lasted is not None:
+        parts.append(f"ran {format_length(lasted)}")
+    return ", ".join(parts)
+
+
+def _seconds(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -1,0 +1,165 @@
+"""The form of a rule: what people type, and what a series is made from."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+from starlette.responses import Response
+
+from rota.auth.caller import Scope
+from rota.errors import ForbiddenError, InvalidRequestError, RotaError
+from rota.jobs import CatchUp, JobRequest, Overlap, Recurrence, RetryPolicy, admit_job
+from rota.ops.catalogue import read_kinds
+from rota.ops.rules import read_text
+from rota.rail.alerts import note_alerts
+from rota.rail.environment import with_usual_attempts
+from rota.server.pages.formats import show_payload
+from rota.server.pages.outlook import Outlook, preview_rule
+from rota.server.pages.responses import go_to, render_page, render_part
+from rota.server.pages.visit import Form, Visit, read_form
+from rota.triggers.zone import Fold, Gap
+
+LONGEST_PAYLOAD = 64 * 1024
+CHOICES = {
+    "gap": ("", *get_args(Gap)),
+    "fold": ("", *get_args(Fold)),
+    "overlap": get_args(Overlap),
+    "catch_up": get_args(CatchUp),
+}
+"""The choices of each list in the form. An empty one leaves it to the rule."""
+
+_TEXTS = ("jitter", "alert_after", "until")
+_EMPTY = Outlook("", problem="")
+
+
+class Given(NamedTuple):
+    """What the fields of a form show: values by name, as text."""
+
+    values: Mapping[str, str]
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.values.get(name, default)
+
+
+def read_given(form: Form) -> Given:
+    return Given({name: form.one(name) for name in form.values})
+
+
+def show_recurrence(recurrence: Recurrence) -> dict[str, str]:
+    """The fields of the form for this rule."""
+    when = f"every {recurrence.interval}" if recurrence.interval else recurrence.text
+    shown = {"when": when, "zone": recurrence.zone}
+    for name in (*CHOICES, "jitter", "alert_after", "count"):
+        value = getattr(recurrence, name)
+        shown[name] = "" if value is None else str(value)
+    shown["until"] = "" if recurrence.until is None else recurrence.until.isoformat()
+    return shown
+
+
+def read_rule(given: Given) -> dict[str, Any]:
+    """The rule in the form, as ``read_recurrence`` takes it. Raises what is wrong with it."""
+    if not given.get("when"):
+        raise InvalidRequestError("when", "is missing: cron, an RRULE, or a duration such as 15m")
+    fields = read_text(given.get("when"))
+    zone = given.get("zone")
+    fields |= {"zone": zone} if zone else {}
+    for name in (*CHOICES, *_TEXTS):
+        if given.get(name):
+            fields[name] = given.get(name)
+    if given.get("count"):
+        fields["count"] = _read_number(given.get("count"), "count")
+    return fields
+
+
+async def preview_given(visit: Visit, given: Given) -> Outlook:
+    """The rule in the form in words, with its next runs; or what is wrong with it."""
+    if not given.get("when"):
+        return _EMPTY
+    try:
+        fields = read_rule(given)
+    except RotaError as error:
+        return Outlook("", problem=error.message)
+    return await preview_rule(fields, visit.now)
+
+
+async def show_preview(visit: Visit) -> Response:
+    """The part of a form that changes while a person types."""
+    given = Given(dict(visit.request.query_params))
+    outlook = await preview_given(visit, given)
+    return render_part(visit, "parts/rule_preview.html", outlook=outlook)
+
+
+async def show_form(visit: Visit) -> Response:
+    """The form for a new series."""
+    given = Given(dict(visit.request.query_params))
+    return await _render_new(visit, given)
+
+
+async def create_series(visit: Visit) -> Response:
+    """Create a series from the form, or show the form again with what is wrong."""
+    given = read_given(await read_form(visit.request))
+    if given.get("action") == "preview":
+        return await _render_new(visit, given)
+    if not visit.caller.may(Scope.WRITE):
+        raise ForbiddenError(Scope.WRITE)
+    try:
+        series_id = await _create(visit, given)
+    except RotaError as error:
+        return await _render_new(visit, given, error.message.replace("recurrence.", ""))
+    return go_to(visit.link("schedules", "series", series_id, done="series-created"))
+
+
+async def _create(visit: Visit, given: Given) -> str:
+    context, now = visit.context, visit.context.clock.now()
+    request = JobRequest(
+        name=given.get("name"),
+        kind=given.get("kind") or None,
+        queue=given.get("queue") or "default",
+        payload=read_payload(given.get("payload") or "{}"),
+        priority=_read_number(given.get("priority") or "5", "priority"),
+        retry_policy=with_usual_attempts(RetryPolicy()),
+        recurrence=read_rule(given),  # type: ignore[arg-type]  # a mapping is read as one
+    )
+    job = admit_job(request, job_id=context.make_id(now), now=now, tenant=visit.tenant)
+    context.served.check(job.kind, job.payload)
+    await context.quota.admit(visit.tenant)
+    await note_alerts(context.store, [job])
+    (inserted,) = await context.store.insert([job], now)
+    return inserted.job.origin or inserted.job.id
+
+
+async def _render_new(visit: Visit, given: Given, problem: str = "") -> Response:
+    kinds = {*await read_kinds(visit.context.store), *await visit.context.served.list()}
+    return render_page(
+        visit,
+        "schedule_new.html",
+        page="schedules",
+        given=given,
+        choices=CHOICES,
+        kinds=sorted(kinds),
+        outlook=await preview_given(visit, given),
+        problem=problem,
+        may_write=visit.caller.may(Scope.WRITE),
+    )
+
+
+def read_payload(text: str) -> Any:
+    """The JSON value that a person typed."""
+    if len(text) > LONGEST_PAYLOAD:
+        raise InvalidRequestError("payload", f"must have at most {LONGEST_PAYLOAD} characters")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidRequestError("payload", f"is not JSON: {error}") from error
+
+
+def show_payload_text(payload: Any, masked_words: Collection[str]) -> str:
+    """The payload for editing; nothing if it has secrets, which no page shows."""
+    shown, is_masked = show_payload(payload, masked_words)
+    return "" if is_masked else shown
+
+
+def _read_number(text: str, field: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9):
+        raise InvalidRequestError(field, f'must be a whole number, got "{text[:40]}"')
+    return int(text)

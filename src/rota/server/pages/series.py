@@ -1,0 +1,282 @@
+"""The page of a series: its past and next runs, and what an operator can do with it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, RotaError
+from rota.jobs import JobStatus
+from rota.ops.backfill import Backfill, plan_backfill, run_backfill
+from rota.ops.explain import explain_job
+from rota.ops.series import SeriesDetail, SeriesRun, SeriesSummary, find_series
+from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
+from rota.server.pages import statuses
+from rota.server.pages.formats import format_length
+from rota.server.pages.outlook import (
+    draw_series_strip,
+    show_occurrence,
+    show_upcoming,
+    sign_of_run,
+)
+from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.rule_form import (
+    CHOICES,
+    Given,
+    preview_given,
+    read_given,
+    read_payload,
+    read_rule,
+    show_payload_text,
+    show_recurrence,
+)
+from rota.server.pages.statuses import STATUS_SIGNS, Sign
+from rota.server.pages.visit import Form, Visit, read_form
+from rota.triggers.zone import instants_of, load_zone
+
+RUNS_AHEAD = 10
+SHOWN_IN_PLAN = 20
+
+
+class RunRow(NamedTuple):
+    """A past run, for the table below the strip."""
+
+    run: SeriesRun
+    sign: Sign
+    late: str
+    lasted: str
+
+
+async def show_series(visit: Visit) -> Response:
+    detail = await _find(visit)
+    series = detail.series
+    explanation = await explain_job(
+        visit.context.store, visit.context.clock, visit.tenant, series.job_id
+    )
+    there, zone_problem = choose_zone(visit)
+    own = load_zone(series.zone) if not series.problem else UTC
+    return render_page(
+        visit,
+        "series.html",
+        page="schedules",
+        detail=detail,
+        series=series,
+        sign=sign_of_series(series, visit.now),
+        strip=draw_series_strip(detail.runs, visit.shown_zone),
+        runs=[_show_run(each) for each in detail.runs],
+        upcoming=show_upcoming(series.occurrences, own, there),
+        there=there,
+        zone_problem=zone_problem,
+        explanation=explanation,
+        backfill=_suggest_range(detail, visit),
+    )
+
+
+async def act_on_series(visit: Visit) -> Response:
+    """Pause, resume, run now, end, edit or backfill a series."""
+    form = await read_form(visit.request)
+    verb, series_id = visit.request.path_params["verb"], _series_id(visit)
+    if verb == "edit":
+        return await _edit(visit, read_given(form))
+    if verb == "backfill":
+        return await _backfill(visit, form)
+    await _find(visit)
+    rail, why = visit.rail, form.one("why") or None
+    who = visit.caller.who
+    if verb == "resume":
+        await rail.resume(series_id, catch_up=form.one("catch_up") == "yes", who=who, why=why)
+        return go_to(_link(visit, done="resumed"))
+    acts = {"pause": (rail.pause, "paused"), "run-now": (rail.run_now, "run")}
+    if verb not in acts:
+        raise NotFoundError("There is no such page.")
+    act, done = acts[verb]
+    await act(series_id, who=who, why=why)
+    return go_to(_link(visit, done=done))
+
+
+async def show_edit(visit: Visit) -> Response:
+    """The form with the present rule."""
+    detail = await _find(visit)
+    job = (await visit.find_jobs([detail.series.job_id]))[0]
+    shown = show_recurrence(detail.series.recurrence)
+    shown |= {"queue": job.queue, "priority": str(job.priority)}
+    shown["payload"] = show_payload_text(job.payload, visit.context.masked_words)
+    return await _render_edit(visit, detail, Given(shown))
+
+
+async def _edit(visit: Visit, given: Given) -> Response:
+    detail = await _find(visit)
+    context = visit.context.rail_context(visit.tenant)
+    try:
+        fields = _read_edit(given)
+        if "payload" in fields:
+            visit.context.served.check(detail.series.kind, fields["payload"])
+        if given.get("action") != "save":
+            plan = await plan_edit(context, detail.series.id, fields)
+            return await _render_edit(visit, detail, given, plan=plan)
+        why = given.get("why") or None
+        await edit_series(context, detail.series.id, fields, who=visit.caller.who, why=why)
+    except RotaError as error:
+        problem = error.message.replace("recurrence.", "")
+        return await _render_edit(visit, detail, given, problem=problem)
+    return go_to(_link(visit, done="series-changed"))
+
+
+def _read_edit(given: Given) -> dict[str, Any]:
+    priority = given.get("priority")
+    if not (priority.isascii() and priority.isdigit()):
+        raise InvalidRequestError("priority", "must be a whole number from 1 to 10")
+    fields: dict[str, Any] = {
+        "recurrence": read_rule(given),
+        "queue": given.get("queue"),
+        "priority": int(priority),
+    }
+    if given.get("payload"):
+        fields["payload"] = read_payload(given.get("payload"))
+    return fields
+
+
+async def _render_edit(
+    visit: Visit,
+    detail: SeriesDetail,
+    given: Given,
+    plan: SeriesEdit | None = None,
+    problem: str = "",
+) -> Response:
+    zone = load_zone(given.get("zone") or "UTC") if plan is not None else UTC
+    before = load_zone(detail.series.zone) if not detail.series.problem else UTC
+    return render_page(
+        visit,
+        "series_edit.html",
+        page="schedules",
+        detail=detail,
+        series=detail.series,
+        given=given,
+        choices=CHOICES,
+        plan=plan,
+        before=() if plan is None else show_upcoming(plan.occurrences_before, before),
+        after=() if plan is None else show_upcoming(plan.occurrences_after, zone),
+        outlook=await preview_given(visit, given),
+        problem=problem,
+    )
+
+
+async def _backfill(visit: Visit, form: Form) -> Response:
+    """Show what a backfill would create; with ``action=create``, create it."""
+    detail = await _find(visit)
+    context = visit.context.rail_context(visit.tenant)
+    try:
+        zone = visit.shown_zone
+        since, until = _read_wall(form, "since", zone), _read_wall(form, "until", zone)
+        until = min(until, visit.now)
+        plan = await plan_backfill(context, detail.series.id, since, until)
+    except RotaError as error:
+        return _render_backfill(visit, detail, form, problem=error.message)
+    if form.one("action") != "create":
+        return _render_backfill(visit, detail, form, plan=plan)
+    await visit.context.quota.admit(visit.tenant, len(plan.occurrences))
+    made = await run_backfill(
+        context,
+        detail.series.id,
+        since,
+        until,
+        who=visit.caller.who,
+        why=form.one("why") or None,
+    )
+    return go_to(_link(visit, done="backfilled", count=len(made.job_ids)))
+
+
+def _render_backfill(
+    visit: Visit,
+    detail: SeriesDetail,
+    form: Form,
+    plan: Backfill | None = None,
+    problem: str = "",
+) -> Response:
+    zone = load_zone(detail.series.zone)
+    shown = () if plan is None else plan.occurrences[:SHOWN_IN_PLAN]
+    return render_page(
+        visit,
+        "backfill.html",
+        page="schedules",
+        series=detail.series,
+        plan=plan,
+        shown=[show_occurrence(at, zone, None) for at in shown],
+        given=read_given(form),
+        problem=problem,
+    )
+
+
+def sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
+    if series.problem:
+        return Sign("cannot go on", "alert", "red")
+    if series.is_paused:
+        return statuses.PAUSED
+    if series.status is JobStatus.READY:
+        is_due = series.next_at is not None and series.next_at <= now
+        return statuses.DUE if is_due else statuses.LATER
+    return STATUS_SIGNS[series.status]
+
+
+def choose_zone(visit: Visit) -> tuple[tzinfo, str]:
+    """The zone in the address, or that of the pages; and what is wrong with the former."""
+    asked = visit.ask("zone").strip()
+    if not asked:
+        return visit.shown_zone, ""
+    try:
+        return load_zone(asked), ""
+    except InvalidZoneError as error:
+        return visit.shown_zone, error.message
+
+
+def _show_run(run: SeriesRun) -> RunRow:
+    late = "" if run.late_seconds is None else _show_seconds(run.late_seconds)
+    lasted = "" if run.lasted_seconds is None else _show_seconds(run.lasted_seconds)
+    return RunRow(run, sign_of_run(run), late, lasted)
+
+
+def _show_seconds(seconds: float) -> str:
+    return format_length(timedelta(seconds=seconds))
+
+
+def _suggest_range(detail: SeriesDetail, visit: Visit) -> Mapping[str, str]:
+    """The fields of the backfill form: since the pause, or since the last run."""
+    last = detail.series.last_run
+    since = last.occurrence_at if last is not None else detail.series.recurrence.start
+    if detail.pause is not None:
+        since = detail.pause.since
+    ends = (since, visit.now)
+    return {
+        name: f"{at.astimezone(visit.shown_zone):%Y-%m-%dT%H:%M}"
+        for name, at in zip(("since", "until"), ends, strict=True)
+    }
+
+
+def _read_wall(form: Form, field: str, zone: tzinfo) -> datetime:
+    """A time as browsers send it: the wall time in the zone of the pages."""
+    text = form.one(field)
+    try:
+        wall = datetime.fromisoformat(text)
+    except ValueError as error:
+        reason = f'must be a date and a time such as 2027-03-28T09:00, got "{text[:40]}"'
+        raise InvalidRequestError(field, reason) from error
+    if wall.tzinfo is not None:
+        return wall.astimezone(UTC)
+    return next(iter(instants_of(wall, zone, gap="shift", fold="first")))
+
+
+async def _find(visit: Visit) -> SeriesDetail:
+    store, series_id = visit.context.store, _series_id(visit)
+    return await visit.cached(
+        f"series {series_id}",
+        lambda: find_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
+    )
+
+
+def _series_id(visit: Visit) -> str:
+    return str(visit.request.path_params["series_id"])
+
+
+def _link(visit: Visit, **query: object) -> str:
+    return visit.link("schedules", "series", _series_id(visit), **query)

@@ -1,0 +1,229 @@
+"""The pages of series and tasks: history, next runs, forms that change them, and the calendar."""
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import httpx2
+import pytest
+from tests.browser.stage.story import Story, tell_story
+from tests.server.pages.conftest import START, Knock, sign_in
+
+from rota.ops.schedules import (
+    ScheduleDefinition,
+    StoredSchedule,
+    create_write,
+    scan_schedules,
+    settle,
+)
+from rota.rail import RailSettings
+from rota.rail.jobs import RailContext
+from rota.scheduler.declared import DECLARED, LATEST
+from rota.scheduler.history import RunHistory, TaskRun
+from rota.stores.opened import OpenStore
+from rota.stores.protocol import DocumentWrite
+from rota.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+RULE = {"when": "0 9 * * mon-fri", "zone": "Europe/Berlin"}
+
+
+async def make_series(story: Story, name: str = "Digest", **fields: Any) -> str:
+    """A series with three past runs."""
+    recurrence = {"cron": "0 * * * *", "zone": "Europe/Berlin"}
+    job = await story.ask(name, "mail", recurrence=recurrence, ago=3 * HOUR, **fields)
+    series_id, current = job.id, job
+    while current.due_at < story.now:
+        following = await story.run(current)
+        assert following is not None
+        current = following
+    return series_id
+
+
+async def test_a_series_has_a_page_with_its_past_and_next_runs(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    series_id = await make_series(story)
+    text = (await pages.get(f"/admin/schedules/series/{series_id}?zone=Asia/Tokyo")).text
+    assert text.count("completed, 0 ms late, ran 3 s") >= 3
+    assert "Fri 2026-10-23 12:00 CEST" in text
+    assert "Fri 2026-10-23 19:00 JST" in text
+    assert "3 past runs" in text
+    part = await pages.get(f"/admin/schedules/series/{series_id}", headers={"HX-Request": "true"})
+    assert "<form" not in part.text
+    assert "History" in part.text
+    bad = await pages.get(f"/admin/schedules/series/{series_id}?zone=Mars/Base")
+    assert "Mars/Base" in bad.text
+    assert (await pages.get("/admin/schedules/series/nonsense")).status_code in {400, 404}
+
+
+async def test_a_series_is_paused_resumed_and_run_now_on_its_page(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    url = f"/admin/schedules/series/{await make_series(story)}"
+    assert (await pages.post(f"{url}/pause", data={"why": "too loud"})).status_code == 303
+    paused = (await pages.get(url)).text
+    assert ": too loud." in paused
+    assert "Resume and run the missed one" in paused
+    assert (await pages.post(f"{url}/resume", data={"catch_up": "yes"})).status_code == 303
+    assert (await pages.post(f"{url}/run-now", data={"why": ""})).status_code == 303
+    assert "due" in (await pages.get(url)).text
+    assert (await pages.post(f"{url}/nonsense", data={"why": ""})).status_code == 404
+
+
+async def test_an_edit_shows_what_changes_before_it_is_saved(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    series_id = await make_series(story, payload={"a": 1})
+    url = f"/admin/schedules/series/{series_id}"
+    form = (await pages.get(f"{url}/edit")).text
+    assert 'value="0 * * * *"' in form
+    assert "&#34;a&#34;: 1" in form
+    given = {**RULE, "queue": "slow", "priority": "7", "payload": '{"a": 2}'}
+    plan = (await pages.post(f"{url}/edit", data={**given, "action": "preview"})).text
+    for words in ("0 9 * * mon-fri", "Mon 2026-10-26 09:00 CET", "Save changes", "slow"):
+        assert words in plan
+    saved = await pages.post(f"{url}/edit", data={**given, "action": "save", "why": "less"})
+    assert saved.headers["location"].endswith("done=series-changed")
+    assert "At 09:00 on Monday to Friday" in (await pages.get(url)).text
+    refused = await pages.post(f"{url}/edit", data={**given, "when": "0 99 * * *"})
+    assert "Not changed" in refused.text
+    assert "hour" in refused.text
+
+
+async def test_secrets_are_not_shown_for_editing_and_stay_as_they_are(
+    story: Story, store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    series_id = await make_series(story, payload={"api_token": "s3cr3t-and-long-enough"})
+    url = f"/admin/schedules/series/{series_id}/edit"
+    assert "s3cr3t" not in (await pages.get(url)).text
+    given = {**RULE, "queue": "mail", "priority": "5", "payload": "", "action": "save"}
+    assert (await pages.post(url, data=given)).status_code == 303
+    page = await store.find("default", limit=100)
+    waiting = [job for job in page.items if not job.status.is_terminal]
+    assert [job.payload for job in waiting] == [{"api_token": "s3cr3t-and-long-enough"}]
+
+
+async def test_a_schedule_that_code_declares_is_changed_there(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    made = StoredSchedule(
+        name="nightly",
+        tenant="default",
+        definition=ScheduleDefinition(kind="nightly", cron="0 3 * * *"),
+        series_id="0199a000-0000-7000-8000-000000000001",
+        anchor=START,
+        updated_at=START,
+        app="shop",
+        declared_at="shop/tasks.py:12",
+    )
+    await store.write_all([create_write(made)])
+    around = RailContext(store, "default", VirtualClock(START), RailSettings(), lambda _: 7)
+    await settle(around, [each async for each in scan_schedules(store)])
+    url = f"/admin/schedules/series/{made.series_id}"
+    text = (await pages.get(url)).text
+    assert "change the code at shop/tasks.py:12" in text
+    assert f"{url}/edit" not in text
+    refused = await pages.post(
+        f"{url}/edit", data={**RULE, "queue": "q", "priority": "5", "action": "save"}
+    )
+    assert "declared at shop/tasks.py:12; change it there" in refused.text
+
+
+async def test_a_backfill_is_previewed_and_created(story: Story, pages: httpx2.AsyncClient) -> None:
+    series_id = await make_series(story)
+    url = f"/admin/schedules/series/{series_id}/backfill"
+    given = {"since": "2026-10-23T00:00Z", "until": "2026-10-23T09:00Z"}
+    plan = (await pages.post(url, data=given)).text
+    assert "Create 7 jobs" in plan
+    assert "3 occurrences left out" in plan
+    done = await pages.post(url, data={**given, "action": "create", "why": "outage"})
+    assert done.headers["location"].endswith("done=backfilled&count=7")
+    assert "No occurrence in this range needs a job" in (await pages.post(url, data=given)).text
+    for bad in ({"since": "x", "until": "y"}, {**given, "since": "2026-10-23T09:30Z"}):
+        assert "No job was created" in (await pages.post(url, data=bad)).text
+
+
+async def test_a_schedule_is_created_from_a_form_with_a_preview(
+    pages: httpx2.AsyncClient, knock: Knock
+) -> None:
+    words = (await pages.get("/admin/schedules/preview", params=RULE)).text
+    assert "At 09:00 on Monday to Friday" in words
+    assert "Mon 2026-10-26 09:00 CET" in words
+    bad = await pages.get("/admin/schedules/preview", params={"when": "0 99 * * *"})
+    assert (bad.status_code, "99" in bad.text) == (200, True)
+    given = {**RULE, "name": "Morning", "kind": "report", "payload": '{"day": 1}'}
+    made = await pages.post("/admin/schedules/new", data={**given, "action": "create"})
+    assert made.status_code == 303, unescape(made.text)
+    text = (await pages.get(made.headers["location"])).text
+    assert "1 series created." in text
+    refused = await pages.post("/admin/schedules/new", data={**given, "payload": "{"})
+    assert "payload" in refused.text
+    assert 'value="Morning"' in refused.text
+    reader = knock("read")
+    await sign_in(reader, "read")
+    assert "may not create" in (await reader.get("/admin/schedules/new")).text
+    assert (await reader.post("/admin/schedules/new", data=given)).status_code == 403
+
+
+async def test_a_task_has_a_page_with_history_and_the_policy_of_its_scheduler(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    body = b'{"zone": "Europe/Berlin", "fold": "first"}'
+    await store.write_all([DocumentWrite(DECLARED, LATEST, None, body)])
+    history = RunHistory(store, 10)
+    due = START - HOUR
+    for outcome, late in (("succeeded", 0), ("failed", 90)):
+        started = due + timedelta(seconds=late)
+        history.note(
+            "Refresh rates",
+            TaskRun(
+                scheduled_at=due,
+                started_at=started,
+                ended_at=started + timedelta(seconds=2),
+                outcome=outcome,  # type: ignore[arg-type]  # two of its literals
+                reason="occurrence",
+                error=None if outcome == "succeeded" else "OSError: no answer",
+            ),
+        )
+    await history.save()
+    url = "/admin/schedules/tasks/Refresh%20rates"
+    text = (await pages.get(url)).text
+    assert "failed, 1 min 30 s late, ran 2 s; occurrence" in text
+    assert "OSError: no answer" in text
+    assert "an hour that clocks repeat counts once" in text
+    for verb, done in (("pause", "task-pause"), ("run-now", "task-run-now")):
+        answer = await pages.post(
+            "/admin/schedules/tasks", data={"name": "Refresh rates", "verb": verb, "why": "noise"}
+        )
+        assert answer.headers["location"] == f"{url}?done={done}"
+    assert "(noise). Nothing of it starts until it is resumed." in (await pages.get(url)).text
+    assert "paused" in (await pages.get("/admin/schedules")).text
+    form = {"name": "Refresh rates", "verb": "resume", "catch_up": "yes", "back": "schedules"}
+    resumed = await pages.post("/admin/schedules/tasks", data=form)
+    assert resumed.headers["location"] == "/admin/schedules?done=task-resume"
+    assert (await pages.get("/admin/schedules/tasks/none")).status_code == 404
+    unknown = {"name": "Refresh rates", "verb": "explode"}
+    assert (await pages.post("/admin/schedules/tasks", data=unknown)).status_code == 404
+
+
+@pytest.mark.parametrize("view", ["day", "week"])
+async def test_the_calendar_shows_runs_and_collisions(
+    store: OpenStore, pages: httpx2.AsyncClient, view: str
+) -> None:
+    story = await tell_story(store, START)
+    for name in ("Left", "Right"):
+        await story.ask(name, recurrence={"cron": "15 18 * * *", "zone": "UTC"})
+    address = f"/admin/schedules/calendar?view={view}&zone=Europe/Berlin"
+    text = (await pages.get(address)).text
+    assert "Left, Right" in text
+    assert "All the time" in text
+    if view == "day":
+        assert re.search(r"20:15</time> <a [^>]*schedules/series/[^>]*>Left", text)
+        assert "together with others" in text
+    else:
+        assert "with collisions" in text
+        assert text.count('scope="row"') == 24
+    assert len(text) < 150_000
