@@ -46,9 +46,13 @@ def test_all_that_match_are_cancelled_as_they_were_counted(anna: Visitor) -> Non
     expect(page.get_by_role("heading", name="Cancel 4 jobs?")).to_be_visible()
     page.get_by_role("button", name="Cancel 4 jobs").click()
     expect(page.get_by_text("4 jobs cancelled.")).to_be_visible()
-    page.reload()
+    assert page.url.endswith("/jobs?q=Resize+photo")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("4 jobs restored.")).to_be_visible()
+    page = anna.go("/jobs?q=Resize photo")
     expect(page.get_by_text("4 jobs cancelled.")).to_have_count(0)
     expect(page.get_by_role("cell", name="cancelled", exact=True)).to_have_count(4)
+    expect(page.get_by_role("cell", name="due", exact=True)).to_have_count(4)
 
 
 def test_a_question_can_be_left_without_doing_anything(anna: Visitor) -> None:
@@ -130,3 +134,21 @@ def test_a_series_is_paused_and_resumed_and_a_job_run_now(anna: Visitor) -> None
     page = anna.open_job("Remind Berlin")
     page.get_by_role("button", name="Run now").click()
     expect(page.get_by_text("1 job is due now.")).to_be_visible()
+
+
+def test_a_retention_rule_is_set_and_removed_after_a_question(anna: Visitor) -> None:
+    page = anna.go("/retention")
+    page.get_by_label("Kind, or empty for all").fill("report.build")
+    page.get_by_label("Ended jobs").fill("soon")
+    page.get_by_role("button", name="Set rule").click()
+    expect(page.get_by_role("alert")).to_contain_text("is not a length of time")
+    page.get_by_label("Ended jobs").fill("3650d")
+    page.get_by_role("button", name="Set rule").click()
+    expect(page.get_by_role("main")).to_contain_text("No job is removed now.")
+    page.get_by_label("Reason").fill("slow reports")
+    page.get_by_role("button", name="Set rule").click()
+    rule = page.get_by_role("row").filter(has_text="kind report.build of tenant")
+    expect(rule).to_contain_text("ended jobs 3650d")
+    rule.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Remove rule").click()
+    expect(rule).to_have_count(0)

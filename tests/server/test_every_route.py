@@ -52,6 +52,7 @@ BEYOND_OTHER_SCHEMAS = re.compile(
     r"jobs\[\d+\]\.(payload.*|idempotency_key|dependencies.*|recurrence.*|run_at"
     r"|retry_policy\.max_delay_seconds)"  # as of one job
     r"|action|plan_id|(job|dependent)_ids|since|until|wall|running|ageing_seconds"  # beside others
+    r"|ended|audit|effects"  # likewise
     r"|outcomes\[\d+\]\.(seconds|result|traceback|log)|registrations"  # likewise
     r"|text|queue|kind|status|(created|run)_(before|after)|priority_(min|max)"  # beside a plan
     r"|zone|reason|expires_at|queues"  # as zones, Unicode and the time are

@@ -8,6 +8,7 @@ from rota.cli.output import Terminal
 from rota.cli.place import Whereabouts, find_target, name_user
 from rota.client import Client, ServerAddress, StoreAddress, open_client
 from rota.client.client import Created
+from rota.jobs.fields import is_plain_queue
 
 Found = TypeVar("Found")
 
@@ -47,8 +48,18 @@ def converse(
 def create_job(
     terminal: Terminal, place: Whereabouts, body: Mapping[str, Any], *, as_json: bool
 ) -> Created:
-    """Create a job, and print what the server warns about."""
-    created = converse(terminal, place, lambda it: it.create("/jobs", body), makes=True)
+    """Create a job, and print what the server warns about.
+
+    ``POST /jobs`` takes the queue names of specification 5 only; ``/jobs/bulk`` takes all.
+    """
+
+    async def create(client: Client) -> Created:
+        if is_plain_queue(str(body["queue"])):
+            return await client.create("/jobs", body)
+        made = await client.ask("POST", "/jobs/bulk", body={"jobs": [body]})
+        return Created(made["items"][0], is_new=made["created_count"] == 1)
+
+    created = converse(terminal, place, create, makes=True)
     if created.warning is not None and not as_json:
         terminal.print_remark(created.warning)
     return created

@@ -85,7 +85,8 @@ def show(
         terminal.print_text(f"Rule {show_text(key)} cannot be read: nothing is removed.", "yellow")
     if found["removed_at"] is not None:
         when = viewer.show(found["removed_at"])
-        terminal.print_text(f"{found['removed_count']} jobs removed so far, the last {when}.")
+        jobs = _count_jobs(found["removed_count"])
+        terminal.print_text(f"{jobs} of all tenants removed so far, the last {when}.")
 
 
 @app.command(name="set")
@@ -171,5 +172,9 @@ def _describe_preview(preview: dict[str, Any]) -> str:
     count = preview["count"]
     if not count and preview["is_complete"]:
         return "no job now"
-    jobs = f"{count} job" if count == 1 else f"{count} jobs"
+    jobs = _count_jobs(count)
     return f"{jobs} now" if preview["is_complete"] else f"at least {jobs} now"
+
+
+def _count_jobs(count: int) -> str:
+    return f"{count} job" if count == 1 else f"{count} jobs"

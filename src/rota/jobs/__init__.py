@@ -80,6 +80,15 @@ from rota.jobs.recurrence import (
     planned_start,
     start_at,
 )
+from rota.jobs.retention import (
+    DEFAULT_KEEP,
+    FOREVER,
+    Expiry,
+    Keep,
+    Retention,
+    RetentionRule,
+    parse_keep,
+)
 from rota.jobs.retry import retry_after, retry_delay, should_retry
 from rota.jobs.search import (
     JobFilter,
@@ -111,6 +120,8 @@ from rota.jobs.transitions import (
 from rota.jobs.validation import admit_job, amend_job, check_deletion, place_job
 
 __all__ = [
+    "DEFAULT_KEEP",
+    "FOREVER",
     "PAUSED_UNTIL",
     "RAIL_RETRIES",
     "Attempt",
@@ -124,6 +135,7 @@ __all__ = [
     "DependencyStatus",
     "Discarded",
     "Ending",
+    "Expiry",
     "Failed",
     "Interrupted",
     "Job",
@@ -132,6 +144,7 @@ __all__ = [
     "JobRequest",
     "JobState",
     "JobStatus",
+    "Keep",
     "Lease",
     "Lost",
     "NextOccurrence",
@@ -142,6 +155,8 @@ __all__ = [
     "Punctuality",
     "Quarantine",
     "Recurrence",
+    "Retention",
+    "RetentionRule",
     "RetryPolicy",
     "SeriesEnd",
     "Skipped",
@@ -202,6 +217,7 @@ __all__ = [
     "order_jobs",
     "order_key",
     "parse_instant",
+    "parse_keep",
     "place_job",
     "planned_start",
     "propagate_completion",

@@ -27,8 +27,8 @@ QUEUE_PATTERN = "[a-zA-Z0-9_.:-]{1,64}"
 PLAIN_QUEUE_PATTERN = "[a-zA-Z0-9_]{1,64}"
 """The names that specification 5 allows."""
 
-_is_queue = re.compile(QUEUE_PATTERN).fullmatch
-_is_plain_queue = re.compile(PLAIN_QUEUE_PATTERN).fullmatch
+_QUEUE = re.compile(QUEUE_PATTERN)
+_PLAIN_QUEUE = re.compile(PLAIN_QUEUE_PATTERN)
 _WORD = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -61,9 +61,13 @@ def read_queue(value: object) -> str:
 def read_plain_queue(value: object) -> str:
     """As ``read_queue``, with the names that specification 5 allows."""
     queue = require(str, value, "queue", "a text")
-    if not _is_plain_queue(queue):
+    if not is_plain_queue(queue):
         raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
     return queue
+
+
+def is_plain_queue(queue: str) -> bool:
+    return _PLAIN_QUEUE.fullmatch(queue) is not None
 
 
 def read_word(value: object, field: str) -> str:
@@ -134,7 +138,7 @@ def read_id(value: object, field: str) -> JobId:
 # remembered, so nothing long is.
 @lru_cache(maxsize=1024)
 def _check_queue(queue: str) -> None:
-    if not _is_queue(queue):
+    if not _QUEUE.fullmatch(queue):
         raise InvalidJobError(
             "queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _, ., : and -"
         )

@@ -25,7 +25,7 @@ _UNITS = (
     ("s", timedelta(seconds=1)),
     ("ms", timedelta(milliseconds=1)),
 )
-_LIMIT = timedelta(days=366 * 1_000)
+_LIMIT = timedelta(days=500_000)
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ async def test_a_call_repeated_with_its_key_is_one_job(rail: Rail) -> None:
         ({"run_at": "tomorrow"}, "run_at"),
         ({"priority": 6}, "priority"),
         ({"idempotency_key": ""}, "idempotency_key"),
-        ({"queue": "no-dashes"}, "queue"),
+        ({"queue": "no spaces"}, "queue"),
         ({"retry_policy": {"max_attempts": 0}}, "retry_policy.max_attempts"),
     ],
 )

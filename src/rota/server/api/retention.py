@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
+from rota.jobs.misfits import IN_WORDS
 from rota.jobs.retention import FIELDS, Keep, RetentionRule, format_kept, read_kept
 from rota.ops.retention import (
     RemovalPreview,
@@ -18,7 +19,7 @@ from rota.ops.retention import (
 from rota.policy.retention import StoredRule
 from rota.rail.jobs import RailContext
 from rota.rail.settings import EVERYBODY
-from rota.server.api.fields import Kind, Moment, Why
+from rota.server.api.fields import WORD, Moment, Why
 from rota.server.api.limits import Whose
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
@@ -29,8 +30,18 @@ Kept = Annotated[
     str,
     Meta(
         description="A length of time such as 30d, 12h or 1d12h; or forever.",
-        max_length=60,
+        pattern="^(forever|([0-9]{1,5}(ms|[dhms])){1,5})$",
         extra_json_schema={"examples": ["30d"]},
+        extra={IN_WORDS: "is not a length of time; write 30d, 12h, 1d12h or forever"},
+    ),
+]
+RuleKind = Annotated[
+    str,
+    Meta(
+        description="A kind.",
+        pattern=WORD["pattern"],
+        extra_json_schema={"examples": ["log.message"]},
+        extra={IN_WORDS: "must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"},
     ),
 ]
 
@@ -57,7 +68,7 @@ class RetentionBody(KeepView, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A rule. What it leaves out, a wider rule says: kind of a tenant, tenant, kind, all."""
 
     whose: Whose = "own"
-    kind: Kind | None = None
+    kind: RuleKind | None = None
     why: Why | None = None
 
 
@@ -65,7 +76,7 @@ class RetentionScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The scope of a rule. Without ``kind``: all kinds."""
 
     whose: Whose = "own"
-    kind: Kind | None = None
+    kind: RuleKind | None = None
 
 
 class RuleView(KeepView, frozen=True, kw_only=True):

@@ -129,7 +129,7 @@ async def _render(
         page="retention",
         kept=_list_kept(current, visit.tenant),
         rules=[_make_row(it) for it in current.list_rules(visit.tenant)],
-        fields=[(field, NAMES[field][0]) for field in FIELDS],
+        fields=_list_fields(current.retention.keep_for(visit.tenant)),
         damages=current.rules.damages,
         progress=current.progress,
         sent=sent,
@@ -147,6 +147,12 @@ def _list_kept(current: CurrentRetention, tenant: str) -> list[KeptRow]:
         )
         for field in FIELDS
     ]
+
+
+def _list_fields(effective: Keep) -> list[tuple[str, str, str]]:
+    """The fields of the form: name, title, and what applies now."""
+    kept = {field: format_kept(value) for field, value in effective.given().items()}
+    return [(field, NAMES[field][0], kept.get(field, "as the job")) for field in FIELDS]
 
 
 def _show_kept(keep: Keep, field: str) -> str:

@@ -357,3 +357,12 @@ def test_a_failure_is_shown_with_its_traceback(
     printed = rota("jobs", "result", job_id)
     assert printed.status == 1
     assert printed.out.endswith("FAILED: ValueError: out of paper\n")
+
+
+def test_a_queue_may_have_a_name_that_specification_5_does_not_allow(rota: RunRota) -> None:
+    shown = rota("jobs", "create", "send", "--queue", "eu.mail-out:7", "--key", "one", "--json")
+    assert shown.document["queue"] == "eu.mail-out:7"
+    again = rota("jobs", "create", "send", "--queue", "eu.mail-out:7", "--key", "one", "--json")
+    assert again.document["id"] == shown.document["id"]
+    assert len(rota("jobs", "list", "--queue", "eu.mail-out:7", "--json").document["items"]) == 1
+    assert rota("jobs", "create", "send", "--queue", "a b").status == 2

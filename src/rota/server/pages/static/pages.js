@@ -330,6 +330,7 @@
     if (!address.searchParams.has("done")) return;
     address.searchParams.delete("done");
     address.searchParams.delete("count");
+    address.searchParams.delete("undo");
     window.history.replaceState(null, "", address);
   }
 
