@@ -139,7 +139,7 @@ Try:
     rota dlq retry --all --kind http.request --why "the server is back"
 """
 
-KINDS = """Kinds of jobs: their payloads, their defaults, and who serves them.
+KINDS = """Kinds of jobs: payloads, defaults, and who serves them.
 
 Try:
 
