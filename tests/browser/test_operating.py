@@ -46,9 +46,13 @@ def test_all_that_match_are_cancelled_as_they_were_counted(anna: Visitor) -> Non
     expect(page.get_by_role("heading", name="Cancel 4 jobs?")).to_be_visible()
     page.get_by_role("button", name="Cancel 4 jobs").click()
     expect(page.get_by_text("4 jobs cancelled.")).to_be_visible()
-    page.reload()
+    assert page.url.endswith("/jobs?q=Resize+photo")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("4 jobs restored.")).to_be_visible()
+    page = anna.go("/jobs?q=Resize photo")
     expect(page.get_by_text("4 jobs cancelled.")).to_have_count(0)
     expect(page.get_by_role("cell", name="cancelled", exact=True)).to_have_count(4)
+    expect(page.get_by_role("cell", name="due", exact=True)).to_have_count(4)
 
 
 def test_a_question_can_be_left_without_doing_anything(anna: Visitor) -> None:

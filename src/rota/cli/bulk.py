@@ -32,11 +32,17 @@ from rota.client import Client
 from rota.errors import InvalidInputError
 
 MOST_AT_ONCE = 1000
-WORDS = {"cancel": "cancelled", "retry": "retried", "run_now": "due now", "delete": "deleted"}
+WORDS = {
+    "cancel": "cancelled",
+    "retry": "retried",
+    "restore": "restored",
+    "run_now": "due now",
+    "delete": "deleted",
+}
 
 app = App(name="bulk")
 
-Action = Literal["cancel", "retry", "run-now", "delete"]
+Action = Literal["cancel", "retry", "restore", "run-now", "delete"]
 
 
 @Parameter(name="*", group="Which jobs")
@@ -102,6 +108,7 @@ def act(
     What is done is what was shown: jobs that come meanwhile are left alone. Try:
 
         rota jobs bulk act cancel --queue mail --state ready --dry-run
+        rota jobs bulk act restore --state cancelled --queue mail
         rota jobs bulk act retry --state failed --kind report.send --yes
     """
     order = {

@@ -13,7 +13,7 @@ from rota.errors import (
     NotFoundError,
     StaleVersionError,
 )
-from rota.jobs import Change, Job, JobId, JobState, JobStatus, decide_cancel, find_state
+from rota.jobs import Change, Ending, Job, JobId, JobState, JobStatus, decide_cancel, find_state
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.search import SearchPage, search_jobs
 from rota.policy.audit import AuditedAction, record_action
@@ -22,7 +22,7 @@ from rota.rail.jobs import RailContext, RailStore
 from rota.search.query import JobQuery
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
-BulkAction = Literal["cancel", "retry", "run_now", "delete"]
+BulkAction = Literal["cancel", "retry", "restore", "run_now", "delete"]
 
 PLANS = "bulk_plans"
 """The collection. A key is the tenant, a slash and the plan id."""
@@ -41,9 +41,13 @@ SKIPPED_SHOWN = 100
 GONE = "it no longer exists"
 MOVED_ON = "its state has changed, and the action no longer applies"
 
+MOST_BLOCKED = 1_000
+"""The maximum number of blocked jobs that are submitted again with those that blocked them."""
+
 _FITS: dict[BulkAction, Callable[[Job, datetime], bool]] = {
     "cancel": lambda job, _: not job.status.is_terminal,
     "retry": lambda job, _: is_dead(job),
+    "restore": lambda job, _: job.ending is Ending.CANCELLED and job.recurrence is None,
     "run_now": lambda job, now: (
         job.status in (JobStatus.READY, JobStatus.PENDING) and job.due_at > now
     ),
@@ -118,11 +122,14 @@ async def _plan(context: RailContext, action: BulkAction, jobs: AsyncIterator[Jo
         passed_over=dict(passed_over),
         has_more=has_more,
     )
-    store, tenant = context.store, context.tenant
-    await _sweep(store, tenant, now)
-    body = msgspec.json.encode(plan)
-    await store.write_all([DocumentWrite(PLANS, _key(tenant, plan.id), None, body)])
+    await _sweep(context.store, context.tenant, now)
+    await _store(context, plan)
     return msgspec.structs.replace(plan, sample=tuple(chosen[:SAMPLE_SIZE]))
+
+
+async def _store(context: RailContext, plan: BulkPlan) -> None:
+    write = DocumentWrite(PLANS, _key(context.tenant, plan.id), None, msgspec.json.encode(plan))
+    await context.store.write_all([write])
 
 
 async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: datetime) -> BulkPlan:
@@ -199,12 +206,16 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a bulk action. ``skipped`` lists the first jobs that were not changed."""
+    """The result of a bulk action. ``skipped`` lists the first jobs that were not changed.
+
+    ``undo_plan_id`` names a plan that undoes it, if there is a way.
+    """
 
     action: BulkAction
     done_count: int
     skipped_count: int
     skipped: tuple[Skipped, ...] = ()
+    undo_plan_id: str | None = None
 
 
 class _Order(msgspec.Struct, frozen=True):
@@ -221,7 +232,7 @@ async def carry_out(context: RailContext, plan_id: str, *, who: str, why: str = 
     """
     plan = await take_plan(context.store, context.tenant, plan_id, context.clock.now())
     order = _Order(who, why)
-    done_count, skipped = 0, list[Skipped]()
+    done, skipped = list[Job](), list[Skipped]()
     for start in range(0, plan.count, BATCH_SIZE):
         batch = plan.job_ids[start : start + BATCH_SIZE]
         found = await context.store.get(context.tenant, batch)
@@ -234,15 +245,33 @@ async def carry_out(context: RailContext, plan_id: str, *, who: str, why: str = 
         ]
         if fitting:
             await _record(context, plan, fitting, order)
-            left = await _ACTS[plan.action](context, fitting, order)
-            skipped += left
-            done_count += len(fitting) - len(left)
+            left = {it.job_id: it for it in await _ACTS[plan.action](context, fitting, order)}
+            skipped += left.values()
+            done += [job for job in fitting if job.id not in left]
     return BulkReport(
         action=plan.action,
-        done_count=done_count,
+        done_count=len(done),
         skipped_count=len(skipped),
         skipped=tuple(skipped[:SKIPPED_SHOWN]),
+        undo_plan_id=await _plan_undo(context, done) if plan.action == "cancel" else None,
     )
+
+
+async def _plan_undo(context: RailContext, done: Sequence[Job]) -> str | None:
+    """A plan that submits cancelled jobs again. A series that has ended is not continued."""
+    now = context.clock.now()
+    ids = tuple(job.id for job in done if job.recurrence is None)
+    if not ids:
+        return None
+    plan = BulkPlan(
+        id=context.make_id(now),
+        action="restore",
+        made_at=now,
+        expires_at=now + KEPT_FOR,
+        job_ids=ids,
+    )
+    await _store(context, plan)
+    return plan.id
 
 
 async def _record(context: RailContext, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:
@@ -287,6 +316,35 @@ async def _retry(context: RailContext, jobs: Sequence[Job], _: _Order) -> list[S
     return []
 
 
+async def _restore(context: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
+    """Create one new job for each, due when it was, and for each that its end blocked."""
+    now = context.clock.now()
+    blocked = await find_blocked(context, jobs)
+    due_at = {job.id: max(job.due_at, now) for job in jobs}
+    made = [
+        msgspec.structs.replace(job, due_at=due_at.get(job.replaces or "", job.due_at))
+        for job in replace_jobs(Resubmission(tuple(jobs), tuple(blocked)), now)
+    ]
+    await context.store.insert(made, now)
+    return []
+
+
+async def find_blocked(context: RailContext, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that these block, directly or through others."""
+    known, found = {job.id for job in jobs}, dict[JobId, Job]()
+    left = list(known)
+    while left and len(found) < MOST_BLOCKED:
+        dependents = await context.store.find_dependents(context.tenant, left, MOST_BLOCKED)
+        new = [
+            job
+            for job in dependents
+            if job.status is JobStatus.BLOCKED and job.id not in found and job.id not in known
+        ]
+        found.update({job.id: job for job in new})
+        left = [job.id for job in new]
+    return list(found.values())[:MOST_BLOCKED]
+
+
 async def _run_now(context: RailContext, jobs: Sequence[Job], _: _Order) -> list[Skipped]:
     async def move(job: Job) -> None:
         moved = await context.store.amend(
@@ -327,4 +385,10 @@ async def _one_by_one(
 
 _ACTS: dict[
     BulkAction, Callable[[RailContext, Sequence[Job], _Order], Awaitable[list[Skipped]]]
-] = {"cancel": _cancel, "retry": _retry, "run_now": _run_now, "delete": _delete}
+] = {
+    "cancel": _cancel,
+    "retry": _retry,
+    "restore": _restore,
+    "run_now": _run_now,
+    "delete": _delete,
+}

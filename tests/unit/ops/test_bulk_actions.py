@@ -6,9 +6,18 @@ from typing import NoReturn
 import pytest
 
 from rota.errors import NotFoundError, StoreUnavailableError
-from rota.jobs import Ending, Job, JobFilter, JobStatus, RetryPolicy, decide_fail
+from rota.jobs import (
+    Ending,
+    Job,
+    JobFilter,
+    JobState,
+    JobStatus,
+    Recurrence,
+    RetryPolicy,
+    decide_fail,
+)
 from rota.ops import bulk
-from rota.ops.bulk import carry_out, plan_bulk
+from rota.ops.bulk import carry_out, plan_bulk, plan_for
 from rota.policy.audit import read_audit
 from rota.rail.jobs import RailContext
 from rota.search.query import JobQuery
@@ -183,3 +192,41 @@ async def test_batches_are_bounded_and_each_is_in_the_audit_log(
     await carry_out(around, plan.id, who="ada")
     sizes = [len(entry.job_ids) async for entry in read_audit(store, "default")]
     assert sorted(sizes) == [2, 4, 4]
+
+
+async def test_cancelled_jobs_are_restored_with_what_they_blocked_and_once(
+    around: RailContext, store: MemoryStore
+) -> None:
+    later = a_job(queue="mail", created_at=NOW, due_at=NOW + HOUR)
+    child = a_job(queue="other", dependencies=[later.id])
+    recurring = a_job(queue="mail", recurrence=Recurrence(cron="0 8 * * *", zone="UTC", start=NOW))
+    await store.insert([later, child, recurring], NOW)
+    plan = await plan_bulk(around, "cancel", MAIL)
+    report = await carry_out(around, plan.id, who="anna")
+    assert report.done_count == 2
+    assert await statuses(store, later, child) == [JobStatus.FAILED, JobStatus.BLOCKED]
+    assert report.undo_plan_id is not None
+    undone = await carry_out(around, report.undo_plan_id, who="anna")
+    assert (undone.action, undone.done_count) == ("restore", 1)
+    page = await store.find("default", JobFilter(), None, 100)
+    new = {job.replaces: job for job in page.items if job.replaces is not None}
+    assert (new[later.id].status, new[later.id].due_at) == (JobStatus.READY, NOW + HOUR)
+    assert new[child.id].dependencies == (new[later.id].id,)
+    assert new[child.id].status is JobStatus.PENDING
+    with pytest.raises(NotFoundError):
+        await carry_out(around, report.undo_plan_id, who="anna")
+    again = await plan_bulk(around, "restore", JobQuery())
+    assert again.job_ids == (later.id,)
+    await carry_out(around, again.id, who="anna")
+    assert len((await store.find("default", JobFilter(), None, 100)).items) == len(page.items)
+
+
+async def test_a_plan_for_chosen_jobs_counts_the_others_by_state(
+    around: RailContext, store: MemoryStore
+) -> None:
+    jobs = [a_job(created_at=NOW), a_job(created_at=NOW, due_at=NOW + HOUR)]
+    await store.insert(jobs, NOW)
+    ids = [*(job.id for job in jobs), a_job().id]
+    plan = await plan_for(around, "run_now", ids)
+    assert plan.job_ids == (jobs[1].id,)
+    assert (plan.passed_over, plan.passed_over_count) == ({JobState.DUE: 1}, 1)

@@ -116,7 +116,8 @@ class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     After a dry run, ``plan_id`` names the plan until ``expires_at``, and ``has_more`` is true when
     more jobs match than fit in one plan. ``passed_over_count`` jobs match the filters, but the
     action does not apply to them; ``passed_over`` counts them by state. Afterwards ``done_count``
-    jobs were acted on, and ``skipped`` shows jobs that had changed meanwhile.
+    jobs were acted on, and ``skipped`` shows jobs that had changed meanwhile. ``undo_plan_id``
+    names a plan that submits the jobs again that were cancelled.
     """
 
     action: BulkAction
@@ -131,6 +132,7 @@ class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     done_count: int = 0
     skipped_count: int = 0
     skipped: tuple[Skipped, ...] = ()
+    undo_plan_id: Uuid | None = None
 
 
 async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
@@ -218,7 +220,7 @@ def _resolve(index: int, wish: BulkJob, ids: Mapping[str, JobId]) -> tuple[JobId
 
 
 async def act_on_many_jobs(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
-    """Cancel, retry, run now or delete the jobs that match filters: a dry run first, then its plan.
+    """Cancel, retry, restore, run now or delete the jobs that match: a dry run, then its plan.
 
     A plan holds the jobs that matched when it was made, at most 10,000. It is valid for 15 minutes
     and runs once. Each batch of 500 is recorded in the audit log.
@@ -250,6 +252,7 @@ async def _carry_out(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
         done_count=report.done_count,
         skipped_count=report.skipped_count,
         skipped=report.skipped,
+        undo_plan_id=report.undo_plan_id,
     )
 
 

@@ -10,10 +10,10 @@ import msgspec
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
-from rota.jobs import Job, JobId, JobState, JobStatus, find_state
+from rota.jobs import Job, JobId, JobState, find_state
 from rota.jobs.identity import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
-from rota.ops.bulk import BulkAction, plan_bulk, plan_for
+from rota.ops.bulk import MOST_BLOCKED, BulkAction, find_blocked, plan_bulk, plan_for
 from rota.ops.bulk import carry_out as carry_out_plan
 from rota.ops.search import search_jobs
 from rota.rail import RetryPlan
@@ -26,7 +26,6 @@ from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Form, Visit, read_form
 
 MOST_CHOSEN = HIGHEST_RETRY
-MOST_BLOCKED = 1_000
 
 _LONGEST_FILTER = 2_000
 
@@ -101,18 +100,6 @@ async def find_all_dead(visit: Visit, origin: Origin) -> list[Job]:
     return found[:MOST_CHOSEN]
 
 
-async def find_blocked_by(visit: Visit, dead: Sequence[Job]) -> list[JobId]:
-    """The jobs that these block, directly or through others."""
-    found: dict[JobId, None] = {}
-    left = [job.id for job in dead]
-    while left and len(found) < MOST_BLOCKED:
-        dependents = await visit.context.store.find_dependents(visit.tenant, left, MOST_BLOCKED)
-        blocked = [job.id for job in dependents if job.status is JobStatus.BLOCKED]
-        left = [each for each in blocked if each not in found]
-        found.update(dict.fromkeys(left))
-    return list(found)[:MOST_BLOCKED]
-
-
 Hidden = list[tuple[str, str]]
 
 
@@ -148,9 +135,17 @@ class Action(NamedTuple):
 ACTIONS: dict[BulkAction, Action] = {
     "cancel": Action(
         "Cancel",
-        "will be cancelled. The series of a cancelled job ends; its dependents are blocked.",
+        "will be cancelled. The series of a cancelled job ends; its dependents are blocked. "
+        "You can undo this for 15 minutes, except for series.",
         "Only a job that has not ended can be cancelled.",
         "cancelled",
+    ),
+    "restore": Action(
+        "Restore",
+        "will be submitted again, due as before. So will the jobs that they blocked.",
+        "Only a cancelled job that does not recur can be restored.",
+        "restored",
+        is_harmless=True,
     ),
     "run_now": Action(
         "Run now",
@@ -195,11 +190,12 @@ async def carry_out(visit: Visit) -> Response:
     act = _ACTS.get(form.one("action"))
     if act is None:
         raise InvalidRequestError("action", f"must be one of {', '.join(_ACTS)}")
-    done, count = await act(visit, form)
+    done = await act(visit, form)
     origin = read_origin(form)
-    if done == "discarded" and origin.job_id is not None and not origin.page:
-        return go_to(visit.link("dead-letters", done=done, count=count))
-    return go_to(origin.link_back(visit, done=done, count=count))
+    notice = msgspec.structs.asdict(done)
+    if done.done == "discarded" and origin.job_id is not None and not origin.page:
+        return go_to(visit.link("dead-letters", **notice))
+    return go_to(origin.link_back(visit, **notice))
 
 
 async def _ask_plan(visit: Visit, form: Form, origin: Origin, name: BulkAction) -> Question:
@@ -225,14 +221,14 @@ async def _ask_plan(visit: Visit, form: Form, origin: Origin, name: BulkAction) 
 async def _ask_retry(visit: Visit, form: Form, origin: Origin) -> Question:
     chosen = await _find_chosen(visit, form, origin)
     dead = [job for job in chosen if is_dead(job)]
-    blocked = await find_blocked_by(visit, dead)
+    blocked = await find_blocked(visit.context.rail_context(visit.tenant), dead)
     hidden = [("action", "retry"), *(("id", job.id) for job in dead)]
     return Question(
         "Retry",
         "will be retried: a new job replaces each.",
         len(dead),
         dead,
-        [*hidden, *(("dependent", each) for each in blocked)],
+        [*hidden, *(("dependent", each.id) for each in blocked)],
         RETRY_RULE,
         _count_others(chosen, dead, visit),
         is_harmless=True,
@@ -272,30 +268,38 @@ def _count_others(
     return dict(Counter(find_state(job, visit.now) for job in chosen if job.id not in kept))
 
 
-async def _carry_out_plan(visit: Visit, form: Form) -> tuple[str, int]:
+class Done(msgspec.Struct, frozen=True):
+    """What was done to how many jobs, and the plan that undoes it."""
+
+    done: str
+    count: int
+    undo: str | None = None
+
+
+async def _carry_out_plan(visit: Visit, form: Form) -> Done:
     report = await carry_out_plan(
         visit.context.rail_context(visit.tenant),
         form.one("plan"),
         who=visit.caller.who,
         why=form.one("why"),
     )
-    return (ACTIONS[report.action].done if report.done_count else "nothing"), report.done_count
+    done = ACTIONS[report.action].done if report.done_count else "nothing"
+    return Done(done, report.done_count, report.undo_plan_id)
 
 
-async def _retry(visit: Visit, form: Form) -> tuple[str, int]:
+async def _retry(visit: Visit, form: Form) -> Done:
     dependents = read_ids(form, "dependent") if form.one("cascade") == "yes" else []
     plan = RetryPlan(tuple(read_ids(form)), tuple(dependents))
     retried = await visit.dead_letters.retry(
         plan, who=visit.caller.who, why=form.one("why") or None
     )
-    return "retried", len(retried.replacements)
+    return Done("retried", len(retried.replacements))
 
 
-async def _discard(visit: Visit, form: Form) -> tuple[str, int]:
+async def _discard(visit: Visit, form: Form) -> Done:
     why = form.one("why") or None
-    return "discarded", await visit.dead_letters.discard(
-        read_ids(form), who=visit.caller.who, why=why
-    )
+    count = await visit.dead_letters.discard(read_ids(form), who=visit.caller.who, why=why)
+    return Done("discarded", count)
 
 
 _QUESTIONS: dict[str, Callable[[Visit, Form, Origin], Awaitable[Question]]] = {
@@ -303,7 +307,7 @@ _QUESTIONS: dict[str, Callable[[Visit, Form, Origin], Awaitable[Question]]] = {
     "retry": _ask_retry,
     "discard": _ask_discard,
 }
-_ACTS: dict[str, Callable[[Visit, Form], Awaitable[tuple[str, int]]]] = {
+_ACTS: dict[str, Callable[[Visit, Form], Awaitable[Done]]] = {
     "plan": _carry_out_plan,
     "retry": _retry,
     "discard": _discard,

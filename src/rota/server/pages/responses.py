@@ -20,6 +20,7 @@ from rota.errors import (
     UnauthorizedError,
 )
 from rota.jobs.fields import read_word
+from rota.jobs.identity import normalize_job_id
 from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
@@ -73,6 +74,7 @@ def list_menu(views: Mapping[Scope, Collection[str]]) -> tuple[MenuEntry, ...]:
 
 NOTICES = {
     "cancelled": ("job cancelled", "jobs cancelled"),
+    "restored": ("job restored", "jobs restored"),
     "retried": ("job retried", "jobs retried"),
     "deleted": ("job deleted", "jobs deleted"),
     "discarded": ("dead letter discarded", "dead letters discarded"),
@@ -208,6 +210,7 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "has_sign_in": visit.has_sign_in,
         "menu": visit.menu,
         "done": read_notice(visit),
+        "undo": normalize_job_id(visit.ask("undo")) if visit.may_operate else None,
         "holds": visit.holds,
         "is_refresh": visit.is_refresh,
         **values,
