@@ -17,7 +17,7 @@ PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test browser load check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
+.PHONY: help setup up test suite browser load check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ $(RUNS): requirements/runtime.txt requirements/build.txt pyproject.toml | $(BIN)
 	@touch $@
 
 $(TESTS): requirements/dev.txt pyproject.toml | $(BIN)/python
-	$(PIP) --require-hashes -r requirements/dev.txt
+	$(PIP) --no-compile --require-hashes -r requirements/dev.txt # most of it is never imported
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $(RUNS) $@
 
@@ -44,8 +44,10 @@ up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; print
 	@$(BIN)/rota up $(ARGS)
 
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
-	@$(MAKE) --no-print-directory --jobs=4 browser lint types load
-	$(PYTEST) -n $(WORKERS) --dist worksteal tests
+	@$(MAKE) --no-print-directory --jobs=4 lint types suite
+
+suite: browser load # types are checked meanwhile, on the core that loading leaves free
+	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh

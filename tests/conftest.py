@@ -32,7 +32,11 @@ STORES = ("memory", "sqlite", "postgres", "redis", "mongo")
 """The stores on which scheduler, rail and service are to behave in the same way."""
 
 settings.register_profile(
-    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "steady",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("steady")
 """The same examples in every run, however slow the machine is: a failure is never a chance."""

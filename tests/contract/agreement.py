@@ -121,7 +121,7 @@ def _versions(documents: list[Any]) -> dict[str, int]:
 
 
 THOROUGHNESS = settings(
-    max_examples=40,
+    max_examples=24,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -139,7 +139,7 @@ Try:
     rota dlq retry --all --kind http.request --why "the server is back"
 """
 
-KINDS = """Kinds of jobs: their payloads, their defaults, and who serves them.
+KINDS = """Kinds of jobs: payloads, defaults, and who serves them.
 
 Try:
 
@@ -194,7 +194,7 @@ Try:
     rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
 """
 
-RETENTION = """Retention: how long jobs and other things are kept after their end.
+RETENTION = """Retention: how long jobs and other things are kept.
 
 Processes remove what is older, a few at a time. Try:
 

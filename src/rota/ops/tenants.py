@@ -13,6 +13,9 @@ from rota.telemetry.tenant_stats import TenantStats, read_tenant_stats
 MOST_SURVEYED = 50
 """The number of tenants whose queues are read; of the others only what ended is known."""
 
+MOST_COMPARED = 100
+"""The number of tenants in a comparison: the busiest."""
+
 LONGEST_RANGE = timedelta(days=7)
 
 
@@ -51,7 +54,8 @@ async def compare_tenants(
         found.append(TenantStats(DEFAULT_TENANT))
     total = sum(it.handler_ms for it in found)
     reports = []
-    for place, stats in enumerate(sorted(found, key=lambda it: (-it.handler_ms, it.tenant))):
+    busiest = sorted(found, key=lambda it: (-it.handler_ms, it.tenant))[:MOST_COMPARED]
+    for place, stats in enumerate(busiest):
         depths = await store.survey(now, stats.tenant) if place < MOST_SURVEYED else None
         reports.append(_report(stats, total, depths))
     return tuple(reports)

@@ -24,6 +24,10 @@ LOOKS = {"light": (False, False), "dark": (True, False), "phone": (False, True)}
 PAGES = {
     "overview": ("", ("light", "dark", "phone")),
     "jobs": ("/jobs", ("light", "dark", "phone")),
+    "queues": ("/queues", ("light",)),
+    "queue": ("/queues/mail", ("light",)),
+    "errors": ("/errors", ("light",)),
+    "tenants": ("/tenants", ("light",)),
     "new-job": ("/jobs/new?kind=http.request", ("light",)),
     "schedules": ("/schedules", ("light", "phone")),
     "workers": ("/workers", ("light",)),

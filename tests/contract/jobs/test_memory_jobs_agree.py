@@ -13,7 +13,7 @@ from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Applied, JobStore, LeaseRequest
 
 TestMemoryAgrees = JobStoresAgree.TestCase
-TestMemoryAgrees.settings = thoroughness(25)
+TestMemoryAgrees.settings = thoroughness(12)
 
 
 class ForgetfulStore(MemoryStore):

@@ -35,7 +35,7 @@ def _database(postgres_database: str) -> None:
 
 
 TestPostgresJobsAgree = PostgresJobsAgree.TestCase
-TestPostgresJobsAgree.settings = thoroughness(16)
+TestPostgresJobsAgree.settings = thoroughness(12)
 
 TestPostgresKernelAgrees = PostgresKernelAgrees.TestCase
-TestPostgresKernelAgrees.settings = thoroughness(8)
+TestPostgresKernelAgrees.settings = thoroughness(6)

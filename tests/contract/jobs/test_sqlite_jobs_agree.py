@@ -31,7 +31,7 @@ class SqliteKernelAgrees(SqliteJobsAgree):
 
 
 TestSqliteJobsAgree = SqliteJobsAgree.TestCase
-TestSqliteJobsAgree.settings = thoroughness(36)
+TestSqliteJobsAgree.settings = thoroughness(18)
 
 TestSqliteKernelAgrees = SqliteKernelAgrees.TestCase
-TestSqliteKernelAgrees.settings = thoroughness(18)
+TestSqliteKernelAgrees.settings = thoroughness(10)

@@ -16,7 +16,7 @@ from rota.policy.once import effect_key
 from rota.rail import DeadLetters, Rail
 from rota.stores.opened import OpenStore
 from rota.testing import VirtualClock
-from rota.worker import Context, Worker, effectively_once
+from rota.worker import Context, Worker, WorkerSettings, effectively_once
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -146,7 +146,8 @@ async def test_an_occurrence_during_a_run_is_skipped_queued_or_allowed(
             await stage.clock.sleep(2.5 * MINUTE)
 
     await stage.rail.schedule_recurring("slow", {}, interval="1m", overlap=overlap, count=5)
-    worker = Worker(stage.store, {"slow": slow}, clock=stage.clock)
+    settings = WorkerSettings(poll_for=timedelta(seconds=5))  # it knows when the next one is due
+    worker = Worker(stage.store, {"slow": slow}, settings=settings, clock=stage.clock)
     running = asyncio.ensure_future(worker.run())
     await stage.clock.advance(4.5 * MINUTE)
     worker.stop()

@@ -180,6 +180,10 @@ async def test_the_other_tenant_is_there_and_sees_its_own(
             assert (await client.get(f"/api/v1/jobs/{job_id}")).status_code == 200
 
 
+COMPARING = "/api/v1/tenants"
+"""Names and numbers of all tenants, for admins of the default one alone; it takes no name."""
+
+
 @pytest.mark.parametrize("route", TABLE, ids=lambda it: f"{it.method} {it.path}")
 def test_no_request_names_a_tenant(route: Route) -> None:
     """It comes from the token, and from nowhere else."""
@@ -189,7 +193,8 @@ def test_no_request_names_a_tenant(route: Route) -> None:
         for field in msgspec.structs.fields(kind)
         if kind not in SAYING_IT_AGAIN
     ]
-    assert not [name for name in [*names, route.path, *route.headers] if "tenant" in name.lower()]
+    path = "" if route.path == COMPARING else route.path
+    assert not [name for name in [*names, path, *route.headers] if "tenant" in name.lower()]
 
 
 async def test_a_tenant_that_is_named_anyway_is_refused(stage: Stage) -> None:

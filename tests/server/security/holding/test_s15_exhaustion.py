@@ -204,6 +204,8 @@ SHORT = {
     "/api/v1/queues": "as many as there are queues",
     "/api/v1/workers": "as many as there are workers",
     "/api/v1/pollers": "as many as there are pollers",
+    "/api/v1/errors": "no more than 200 groups are kept",
+    "/api/v1/tenants": "the 100 busiest",
 }
 """Lists that are never long, and why."""
 
