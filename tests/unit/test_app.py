@@ -26,7 +26,7 @@ async def send_welcome(user_id: int, locale: str = "en") -> str:
     return f"welcome sent to {user_id} in {locale}"
 
 
-@app.task(queue="slow", retry=5, timeout="1m")
+@app.task(queue="slow-lane.eu:1", retry=5, timeout="1m")
 def count_letters(ctx: Context, text: str) -> int:
     """Count the letters."""
     return len(text) + 0 * ctx.attempt
@@ -129,7 +129,7 @@ async def test_a_served_app_publishes_its_kinds() -> None:
     async with app.working() as session:
         kinds = await read_kinds(session.store)
     entry = kinds[count_letters.name]
-    assert (entry.queue, entry.priority, entry.notifies) == ("slow", 5, False)
+    assert (entry.queue, entry.priority, entry.notifies) == ("slow-lane.eu:1", 5, False)
     assert entry.schema["required"] == ["text"]
     assert entry.result == {"type": "integer"}
     assert entry.doc == "Count the letters."

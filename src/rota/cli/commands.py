@@ -194,7 +194,7 @@ Try:
     rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
 """
 
-RETENTION = """Retention: how long jobs and other things are kept after their end.
+RETENTION = """Retention: how long jobs and other things are kept.
 
 Processes remove what is older, a few at a time. Try:
 

@@ -102,3 +102,20 @@ async def test_a_dependency_of_another_tenant_does_not_exist(neighbours: Neighbo
 async def test_making_needs_the_scope_to_write(neighbours: Neighbours) -> None:
     async with neighbours.with_only(Scope.READ, Scope.OPERATE) as weak:
         assert (await weak.post(BULK, json={"jobs": [a_wish()]})).status_code == 403
+
+
+async def test_queues_may_have_names_that_specification_5_keeps_from_its_own_requests(
+    both: Neighbours,
+) -> None:
+    queue = "eu.mail-out:7"
+    assert field_of(await both.ours.post(JOBS, json=a_wish(queue=queue))) == "queue"
+    (job,) = (await send(both, a_wish(queue=queue))).json()["items"]
+    update = await both.ours.put(f"{JOBS}/{job['id']}", json={"queue": "other-queue"})
+    assert field_of(update) == "queue"
+    found = (await both.ours.get(f"{JOBS}?queue={queue}")).json()["items"]
+    assert [it["id"] for it in found] == [job["id"]]
+    limit = await both.ours.put("/api/v1/limits", json={"queue": queue, "running": 3})
+    assert limit.status_code == 200
+    gate = {"queue": queue, "reason": "mail is down"}
+    paused = await both.ours.put("/api/v1/gates/maintenance/installation", json=gate)
+    assert paused.json()[0]["queue"] == queue

@@ -188,7 +188,7 @@
         if (!allows(box, button.value)) states[box.dataset.state] = (states[box.dataset.state] || 0) + 1;
       });
       var named = Object.keys(states).map(function (state) { return states[state] + " " + state; });
-      return named.length ? button.dataset.verb + " leaves out " + named.join(", ") : "";
+      return named.length && !button.disabled ? button.dataset.verb + " leaves out " + named.join(", ") : "";
     }).filter(Boolean);
     place.textContent = reasons.join("; ");
   }
