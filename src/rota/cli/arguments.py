@@ -1,5 +1,6 @@
 """Reads what people type: ids, instants, zones, durations and JSON."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,16 @@ def check_ids(field: str) -> IdCheck:
     return check
 
 
-check_argument = check_ids("ID")
+SHORTEST_START = 4
+_START = re.compile(rf"[0-9a-fA-F-]{{{SHORTEST_START},36}}")
+
+
+def check_argument(_kind: object, given: str | Sequence[str] | None) -> None:
+    """A validator of job ids, and of the beginnings of ids."""
+    for each in [given] if isinstance(given, str) else given or ():
+        if _START.fullmatch(each) is None:
+            message = f'ID "{each[:LONGEST_SHOWN]}" {REASON}'
+            raise InvalidInputError(message, {"field": "ID", "reason": REASON})
 
 
 LONGEST_FILE = 64 << 20

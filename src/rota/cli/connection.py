@@ -8,6 +8,8 @@ from rota.cli.output import Terminal
 from rota.cli.place import Whereabouts, find_target, name_user
 from rota.client import Client, ServerAddress, StoreAddress, open_client
 from rota.client.client import Created
+from rota.errors import InvalidInputError, NotFoundError
+from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
 
 Found = TypeVar("Found")
@@ -43,6 +45,22 @@ def converse(
             return await talk(client)
 
     return asyncio.run(run())
+
+
+def find_job(terminal: Terminal, place: Whereabouts, text: str) -> JobId:
+    """The id of the only job whose id is, or begins with, ``text``."""
+    whole = normalize_job_id(text)
+    if whole is not None:
+        return whole
+    query = {"q": f"id:{text}"}
+    found = converse(terminal, place, lambda it: it.collect("/jobs/search", query, limit=2)).items
+    if not found:
+        raise NotFoundError(f"no job has an id that begins with {text}", {"id": text})
+    if len(found) > 1:
+        ids = " and ".join(str(job["id"]) for job in found)
+        reason = f"is the beginning of several ids, such as {ids}; give more of it"
+        raise InvalidInputError(f'ID "{text}" {reason}', {"field": "ID", "reason": reason})
+    return JobId(found[0]["id"])
 
 
 def create_job(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.arguments import check_argument, choose_zone
-from rota.cli.connection import converse
+from rota.cli.connection import converse, find_job
 from rota.cli.job_tables import ATTEMPT_COLUMNS, LETTER_COLUMNS, attempt_rows, job_facts, letter_row
 from rota.cli.options import (
     CascadeOption,
@@ -109,6 +109,7 @@ def show(
 
         rota dlq show 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    job_id = find_job(terminal, place, job_id)
     letter = converse(terminal, place, lambda it: it.get(path_of("dead-letters", job_id)))
     if as_json:
         terminal.print_document(letter)
@@ -147,10 +148,11 @@ def retry(
     if bool(job_ids) == all_of_them:
         raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
     filters = {**which.to_filters(), "cascade": cascade}
+    letter_ids = [find_job(terminal, place, each) for each in job_ids or ()]
 
     async def talk(client: Client) -> Any:
-        if job_ids and not dry_run:
-            return await _retry_each(client, job_ids, why, cascade=cascade)
+        if letter_ids and not dry_run:
+            return await _retry_each(client, letter_ids, why, cascade=cascade)
         plan = await client.post("/dead-letters/retry", filters)
         return plan if dry_run else await _carry_out(client, plan, why)
 
@@ -174,10 +176,11 @@ def discard(
 
         rota dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent by hand"
     """
+    letter_ids = [find_job(terminal, place, each) for each in job_ids]
 
     async def talk(client: Client) -> int:
         count = 0
-        for job_id in job_ids:
+        for job_id in letter_ids:
             path = path_of("dead-letters", job_id)
             count += (await client.ask("DELETE", path, body={"why": why}))["discarded_count"]
         return count

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rota.auth.masking import mask_secrets
 from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
 from rota.cli.commands import BULK
-from rota.cli.connection import converse, create_job
+from rota.cli.connection import converse, create_job, find_job
 from rota.cli.job_tables import (
     ATTEMPT_COLUMNS,
     attempt_rows,
@@ -247,6 +247,7 @@ def show(
 
         rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    job_id = find_job(terminal, place, job_id)
 
     async def ask(client: Client) -> tuple[Any, Any, Any]:
         job = await client.get(path_of("jobs", job_id))
@@ -286,6 +287,7 @@ def result(
 
         rota jobs result 01890a5d-ac96-774b-bcce-b302099a8057 --wait 30
     """
+    job_id = find_job(terminal, place, job_id)
 
     async def ask(client: Client) -> Any:
         path = path_of("jobs", job_id, "result")
@@ -333,6 +335,7 @@ def update(
 
         rota jobs update 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
+    job_id = find_job(terminal, place, job_id)
     given = {
         "name": name,
         "queue": queue,
@@ -362,6 +365,7 @@ def delete(
 
         rota jobs delete 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    job_id = find_job(terminal, place, job_id)
     converse(terminal, place, lambda it: it.ask("DELETE", path_of("jobs", job_id)))
     done(terminal, {"id": job_id, "deleted": True}, f"Deleted {job_id}.", as_json=as_json)
 
@@ -383,6 +387,7 @@ def cancel(
 
         rota jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent twice"
     """
+    job_id = find_job(terminal, place, job_id)
     ask = _asking("cancel", job_id, why, {"ends_series": not only_this})
     job = converse(terminal, place, ask)
     done(terminal, job, f"Cancelled {job_id}.", as_json=as_json)
@@ -407,6 +412,7 @@ def retry(
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload @a.json
     """
+    job_id = find_job(terminal, place, job_id)
     body = {"why": why, "changes": _read_changes(changed)}
     path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
     answer = converse(terminal, place, lambda client: client.post(path, body, query))
@@ -430,6 +436,7 @@ def duplicate(
 
         rota jobs duplicate 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
+    job_id = find_job(terminal, place, job_id)
     body = {"why": why, "changes": _read_changes(changed)}
     path = path_of("jobs", job_id, "duplicate")
     job = converse(terminal, place, lambda client: client.post(path, body))
@@ -463,6 +470,7 @@ def run_now(
 
         rota jobs run-now 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    job_id = find_job(terminal, place, job_id)
     job = converse(terminal, place, _asking("run-now", job_id, why))
     done(terminal, job, f"Due now: {job_id}.", as_json=as_json)
 

@@ -110,7 +110,8 @@ GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
 
 
 JobArgument = Annotated[
-    str, Parameter(metavar="ID", validator=check_argument, help="The id of a job.")
+    str,
+    Parameter(metavar="ID", validator=check_argument, help="The id of a job, or its beginning."),
 ]
 LimitOption = Annotated[int, number(1, 10_000, "The most to list.")]
 WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.arguments import ChosenZone, check_argument, choose_zone, read_instant, read_json
-from rota.cli.connection import converse, create_job
+from rota.cli.connection import converse, create_job, find_job
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     GivenTerminal,
@@ -202,7 +202,9 @@ app = App(name="series")
 SeriesArgument = Annotated[
     str,
     Parameter(
-        metavar="ID", validator=check_argument, help="The id of a series, or of any job of it."
+        metavar="ID",
+        validator=check_argument,
+        help="The id, or its beginning, of a series or of any job of it.",
     ),
 ]
 DryRunOption = Annotated[bool, flag("Only say what would be done.")]
@@ -253,6 +255,7 @@ def show(
 
         rota series show 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    series_id = find_job(terminal, place, series_id)
     detail = converse(terminal, place, lambda it: it.get(path_of("series", series_id)))
     if as_json:
         terminal.print_document(detail)
@@ -362,6 +365,7 @@ def pause(
 
         rota series pause 01890a5d-ac96-774b-bcce-b302099a8057 --why "no data"
     """
+    series_id = find_job(terminal, place, series_id)
     _act(terminal, place, (series_id, "pause", "Paused"), {"why": why}, as_json=as_json)
 
 
@@ -382,6 +386,7 @@ def resume(
 
         rota series resume 01890a5d-ac96-774b-bcce-b302099a8057 --catch-up
     """
+    series_id = find_job(terminal, place, series_id)
     query = {"catch_up": catch_up}
     _act(terminal, place, (series_id, "resume", "Resumed"), {"why": why}, query, as_json=as_json)
 
@@ -402,6 +407,7 @@ def run_now(
 
         rota series run-now 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    series_id = find_job(terminal, place, series_id)
     _act(terminal, place, (series_id, "run-now", "Due now"), {"why": why}, as_json=as_json)
 
 
@@ -427,6 +433,7 @@ def edit(
 
         rota series edit 01890a5d-ac96-774b-bcce-b302099a8057 --priority 7
     """
+    series_id = find_job(terminal, place, series_id)
     body: dict[str, Any] = {"dry_run": dry_run, "why": why}
     if rule != DEFAULT_RULE:
         body["recurrence"] = read_rule(rule)
@@ -463,6 +470,7 @@ def backfill(
 
         rota series backfill 01890a5d --since 2027-03-01T00:00Z --dry-run
     """
+    series_id = find_job(terminal, place, series_id)
     local = choose_zone(zone).zone
     ends = terminal.clock.now() if until is None else read_instant(until, local, "--until")
     order = {
@@ -526,6 +534,7 @@ def cancel(
 
         rota series cancel 01890a5d-ac96-774b-bcce-b302099a8057
     """
+    series_id = find_job(terminal, place, series_id)
     _act(terminal, place, (series_id, "cancel", "Ended"), {"why": why}, as_json=as_json)
 
 

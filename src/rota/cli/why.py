@@ -42,6 +42,10 @@ def why(
     """Print why a job is in its state, and what happens next."""
     question = ask_about(at)
     target = find_target(place)
+    if normalize_job_id(job_id) is None:
+        from rota.cli.connection import find_job  # noqa: PLC0415 - loads the client and the server
+
+        job_id = find_job(terminal, place, job_id)
     if target.is_server:
         answer = _ask_server(terminal, place, job_id, question)
     else:

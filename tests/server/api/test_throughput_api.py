@@ -70,6 +70,18 @@ async def test_throughput_of_other_tenants_is_not_shown(neighbours: Neighbours) 
     assert (await neighbours.theirs.get(asked)).json()["total"]["succeeded"] == 0
 
 
+async def test_throughput_by_hour_reaches_a_month_back_and_names_kinds_and_queues(
+    neighbours: Neighbours,
+) -> None:
+    await work(neighbours)
+    asked = f"{THROUGHPUT}?step=hour&since=2026-04-05T12:00:00Z&until=2026-05-01T13:00:00Z"
+    told = (await neighbours.ours.get(asked)).json()
+    assert (told["minutes"], [it["at"] for it in told["hours"]]) == ([], ["2026-05-01T12:00:00Z"])
+    assert sum(it["succeeded"] for it in told["parts"]) == told["total"]["succeeded"] == 1
+    too_long = asked.replace("2026-04-05", "2026-03-05")
+    assert field_of(await neighbours.ours.get(too_long)) == "since"
+
+
 async def test_at_most_two_days_are_shown(neighbours: Neighbours) -> None:
     until = "until=2026-05-01T12:00:00Z"
     answer = await neighbours.ours.get(f"{THROUGHPUT}?{until}&since=2026-04-29T12:00:00Z")

@@ -19,16 +19,21 @@ from rota.events import (
 )
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
-from rota.telemetry import stats_recorder
+from rota.telemetry import stats, stats_recorder
 from rota.telemetry.stats import (
+    HOURS,
+    HOURS_KEPT,
     MINUTES,
     RETENTION,
     STATS,
     MinuteStats,
+    PartStats,
+    add_parts,
     prune_stats,
     read_stats,
 )
 from rota.telemetry.stats_recorder import FLUSHED_EVERY, PRUNED_EVERY, StatsRecorder
+from rota.telemetry.tenant_stats import TENANTS_KEPT, prune_tenant_stats, read_tenant_stats
 from rota.telemetry.totals import TOTALS
 from rota.testing import VirtualClock, a_job
 from rota.worker import Context, Worker
@@ -285,3 +290,52 @@ async def test_unreadable_counts_are_ignored(tally: StatsRecorder, store: RacedS
     tally.observe(settled())
     await tally.flush()
     assert [it.succeeded for it in await read_all(store)] == [1]
+
+
+async def test_hours_add_up_the_minutes_by_kind_and_queue_and_are_kept_for_a_month(
+    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+) -> None:
+    for _ in range(3):
+        tally.observe(settled())
+        await clock.advance(MINUTE)
+        await tally.flush()
+    tally.observe(failed("dlq"))
+    await tally.flush()
+    since = NOW - timedelta(hours=6)
+    found = await read_stats(store, "guild-7", since, NOW + timedelta(hours=6), HOURS)
+    assert [(it.at.hour, it.succeeded, it.failed) for it in found] == [(12, 2, 0), (13, 1, 1)]
+    assert found[1].parts == (PartStats("work", "mail", 1, 1, 1),)
+    assert found[1].handler.count == 2
+    later = NOW + HOURS_KEPT + timedelta(days=2)
+    await prune_stats(store, later)
+    assert await read_stats(store, "guild-7", since, NOW + timedelta(hours=6), HOURS) == []
+
+
+async def test_tenants_are_compared_by_the_hour_the_busiest_first(
+    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+) -> None:
+    for tenant in ("quiet", "loud", "loud"):
+        tally.observe(settled(tenant))
+    await clock.advance(timedelta(hours=1))
+    tally.observe(settled("loud"))
+    await tally.flush()
+    now = clock.now()
+    loud, quiet = await read_tenant_stats(store, now - timedelta(hours=1), now)
+    assert (loud.tenant, loud.ended_count, loud.handler_ms, loud.mean_wait_ms) == (
+        "loud",
+        3,
+        15,
+        20,
+    )
+    assert (quiet.tenant, quiet.ended_count) == ("quiet", 1)
+    later = now + timedelta(hours=2)
+    assert await read_tenant_stats(store, later - timedelta(hours=1), later) == []
+    await prune_tenant_stats(store, now + TENANTS_KEPT + timedelta(hours=2))
+    assert await read_tenant_stats(store, now - timedelta(hours=1), now) == []
+
+
+def test_more_kinds_than_are_counted_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "MOST_PARTS", 2)
+    parts = add_parts((), [PartStats(kind, "q", 1) for kind in "abcd"])
+    assert parts == (PartStats("a", "q", 1), PartStats("b", "q", 1), PartStats("other", "other", 2))
+    assert add_parts(parts, [PartStats("a", "q", 0, 1)])[0] == PartStats("a", "q", 1, 1)
