@@ -4,7 +4,7 @@
     python bench/overview.py --few 7000 --many 77000 postgresql://rota@db.example/rota_bench
 
 Every store must be empty or new. Answers come from an application in this process, without a
-network; the cheapest of 15 requests each. The last column is many beside few: about 1 is flat.
+network; the cheapest of 60 requests each. The last column is many beside few: about 1 is flat.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from rota.server import create_app
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import KeptJob
 
-ROUNDS = 15
+ROUNDS = 60
 BATCH = 1_000
 WAITING = 500
 LOOKED_AT = (

@@ -6,10 +6,13 @@
 Each store is empty at first, on a server of its own, and is given jobs of a month: 97 % completed,
 2 % failed, 1 % due later. Then the index is built as a server builds it, without its pauses. Every
 question is asked with other values each time, one after another, and timed as a caller sees it.
+
+An index does not depend on the store. With ``--now`` and ``--index`` several runs share one.
 """
 
 import argparse
 import asyncio
+import pickle
 import random
 import statistics
 import sys
@@ -34,11 +37,13 @@ from rota.search.index import BLOCKS, HEADS, OPEN_JOBS, STATES
 from rota.search.indexer import SearchIndexer
 from rota.search.query import parse_query
 from rota.stores.opened import OpenStore
-from rota.stores.protocol import KeptJob
+from rota.stores.protocol import KeptDocument, KeptJob
 
 TENANT = "default"
 MONTH = timedelta(days=30)
 LOADED_AT_ONCE = 2_000
+COPIED_AT_ONCE = 100
+COLLECTIONS = (STATES, HEADS, BLOCKS, OPEN_JOBS)
 VERBS = ("Send", "Render", "Import", "Charge", "Check", "Archive", "Notify", "Refund")
 THINGS = ("receipt", "welcome mail", "invoice", "thumbnail", "ledger", "catalogue", "reminder")
 COUNTRIES = ("de", "fr", "it", "es", "pt", "nl", "be", "at", "ch", "pl", "cz", "se", "no", "fi")
@@ -185,10 +190,35 @@ async def build_index(store: OpenStore) -> float:
     return time.perf_counter() - started
 
 
+async def put_index(store: OpenStore, path: Path | None, now: datetime) -> float:
+    """Build the index or, if a file has that of another store, copy it; seconds."""
+    started, kept = time.perf_counter(), _read_index(path)
+    if kept:
+        for at in range(0, len(kept), COPIED_AT_ONCE):
+            await store.load(kept[at : at + COPIED_AT_ONCE], now)
+        return time.perf_counter() - started
+    built = await build_index(store)
+    if path is not None:
+        found = [
+            (collection, each.key, each.version, each.body)
+            for collection in COLLECTIONS
+            async for page in store.scan(collection)
+            for each in page
+        ]
+        await asyncio.to_thread(path.write_bytes, pickle.dumps(found))
+    return built
+
+
+def _read_index(path: Path | None) -> list[KeptDocument]:
+    if path is None or not path.exists():
+        return []
+    return [KeptDocument(*each) for each in pickle.loads(path.read_bytes())]  # noqa: S301 - our own
+
+
 async def measure_index(store: OpenStore) -> tuple[int, int]:
     """How many documents the index has, and how many bytes."""
     count, size = 0, 0
-    for collection in (STATES, HEADS, BLOCKS, OPEN_JOBS):
+    for collection in COLLECTIONS:
         async for page in store.scan(collection):
             count += len(page)
             size += sum(len(each.body) for each in page)
@@ -219,11 +249,12 @@ async def run_store(ground: Ground, kind: StoreKind, asked: argparse.Namespace) 
     try:
         async with await open_store(place.settings["url"]) as store:
             started = time.perf_counter()
-            corpus = await fill(store, asked.jobs, datetime.now(UTC))
+            now = asked.now or datetime.now(UTC)
+            corpus = await fill(store, asked.jobs, now)
             place.settle()
             filled = time.perf_counter() - started
             memory = await _read_memory(store)
-            built = await build_index(store)
+            built = await put_index(store, asked.index, now)
             count, size = await measure_index(store)
             grown = await _read_memory(store) - memory
             console.print(
@@ -262,6 +293,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=40)
     parser.add_argument("--store", action="append", choices=names)
+    parser.add_argument("--now", type=datetime.fromisoformat, help="an instant, to repeat a run")
+    parser.add_argument(
+        "--index", type=Path, help="copy the index from this file, or build it and write the file"
+    )
     asked = parser.parse_args()
     ground = Ground()
     try:

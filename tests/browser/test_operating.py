@@ -88,7 +88,7 @@ def test_a_dead_letter_is_discarded_for_good(anna: Visitor) -> None:
 def test_maintenance_is_switched_on_and_off(anna: Visitor) -> None:
     page = anna.go("/gates")
     page.get_by_label("Lasts").select_option("1 hour")
-    page.get_by_label("Reason").fill("database upgrade")
+    page.get_by_label("Reason, shown on each job").fill("database upgrade")
     page.get_by_role("button", name="Hold back all jobs").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Hold back all jobs")
     page.get_by_role("button", name="Hold back all jobs").click()

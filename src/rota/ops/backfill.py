@@ -6,7 +6,7 @@ to repeat a backfill creates nothing twice.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from rota.rail.jobs import RailContext, find_live
 MOST_JOBS = 1_000
 _STEP = timedelta(milliseconds=1)
 _INSTANT = timedelta(microseconds=1)
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN_IN_AUDIT = 100
 
 
@@ -116,6 +117,8 @@ async def _plan(context: RailContext, job: Job, since: datetime, until: datetime
 def _check_range(since: datetime, until: datetime, now: datetime) -> None:
     if until > now:
         raise _refuse("until", until, "is in the future; a backfill is for the past")
+    if since < _EARLIEST:
+        raise _refuse("since", since, "is before 1970")
     if since > until:
         raise _refuse("since", since, f"is later than until, {until.isoformat()}")
 

@@ -12,14 +12,21 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from rota.clock.idle import call_in_thread
-from rota.errors import ConflictError, InvalidJobError, JobNotFoundError
-from rota.jobs import Job, JobId, JobStatus, Recurrence
+from rota.errors import ConflictError, InvalidJobError, JobNotFoundError, RotaError
+from rota.jobs import Job, JobId, JobStatus, Recurrence, amend_job
 from rota.jobs.recurrence import reschedule
 from rota.jobs.validation import RESCHEDULE, read_recurrence
 from rota.ops.schedules import VersionedSchedule, find_schedule, settle, write_schedules
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.alerts import note_alerts
-from rota.rail.jobs import ROUND_LIMIT, RailContext, Upcoming, find_live, preview_series
+from rota.rail.jobs import (
+    ROUND_LIMIT,
+    Preview,
+    RailContext,
+    Upcoming,
+    find_live,
+    preview_series,
+)
 
 SHOWN = 5
 RULE_FIELDS = ("cron", "rrule", "interval")
@@ -62,6 +69,7 @@ async def plan_edit(
     await find_own_schedule(context, job)
     recurrence = _read_rule(job, fields.get("recurrence"), context.clock.now())
     given = {name: fields[name] for name in JOB_FIELDS if name in fields}
+    amend_job(job, given, context.clock.now())  # refuses what cannot be
     return await call_in_thread(
         lambda: _compare(job, recurrence, given, context.clock.now(), shown)
     )
@@ -98,7 +106,8 @@ async def edit_series(
         await _change_schedule(context, schedule, definition)
     else:
         await record_action(context, act)
-        await _change_jobs(context, series_id, {RESCHEDULE: recurrence, **given})
+        rule = {} if recurrence == job.recurrence else {RESCHEDULE: recurrence}
+        await _change_jobs(context, series_id, {**rule, **given})
     return replace(plan, is_applied=True)
 
 
@@ -143,13 +152,15 @@ def _compare(
     job: Job, recurrence: Recurrence, given: Mapping[str, Any], now: datetime, shown: int
 ) -> SeriesEdit:
     before = job.recurrence or recurrence
-    moved = reschedule(job, recurrence, now)
+    moved: dict[str, Any] = {}
+    if recurrence != before:
+        moved = reschedule(job, recurrence, now)
     at_before = max(job.occurrence_at or job.due_at, now if job.is_paused else job.created_at)
     at_after = moved.get("occurrence_at", at_before)
-    old, new = (
-        preview_series(before, at_before, shown),
-        preview_series(recurrence, max(at_after, recurrence.start), shown),
-    )
+    old = _preview_present(before, at_before, shown)
+    new = old
+    if recurrence != before:
+        new = preview_series(recurrence, max(at_after, recurrence.start), shown)
     return SeriesEdit(
         series_id=job.origin or job.id,
         changes=tuple(_list_changes(job, recurrence, given)),
@@ -160,6 +171,14 @@ def _compare(
         skipped=new.skipped,
         notes=tuple(_list_notes(job, now, is_moved="occurrence_at" in moved)),
     )
+
+
+def _preview_present(recurrence: Recurrence, at: datetime, shown: int) -> Preview:
+    """The next runs by the present rule; none if it cannot be computed. An edit repairs that."""
+    try:
+        return preview_series(recurrence, at, shown)
+    except (RotaError, OverflowError):
+        return Preview(recurrence.text, (), (), is_complete=False)
 
 
 def _list_changes(job: Job, recurrence: Recurrence, given: Mapping[str, Any]) -> list[SeriesChange]:
@@ -224,7 +243,8 @@ async def _change_schedule(
 async def _change_jobs(context: RailContext, series_id: JobId, fields: Mapping[str, Any]) -> None:
     for _ in range(ROUND_LIMIT):
         live = await find_live(context, series_id)
-        await note_alerts(context.store, [replace(live[-1], recurrence=fields[RESCHEDULE])])
+        recurrence = fields.get(RESCHEDULE, live[-1].recurrence)
+        await note_alerts(context.store, [replace(live[-1], recurrence=recurrence)])
         if all([await _amend(context, job, fields) for job in live]):
             return
     raise _outrun(series_id)

@@ -12,12 +12,12 @@ import msgspec
 
 from rota.search.segments import (
     CHUNK_LENGTH,
+    Chunk,
     Numbers,
     Place,
     Row,
     SegmentHead,
     count_encoded,
-    decode_chunk,
     decode_head,
     decode_rows,
     find_rows,
@@ -38,10 +38,7 @@ STATES, HEADS, BLOCKS, OPEN_JOBS = (
 MOST_BLOCKS = 8
 """A range of terms in more blocks of a segment says nothing: then jobs themselves are read."""
 
-MOST_OPEN_PAGES = 20
-"""How many pages of open jobs a search for an error reads."""
-
-READ_AHEAD = 128
+READ_AHEAD = 512
 
 
 class SearchedStore(DocumentStore, JobStore, Protocol):
@@ -188,17 +185,9 @@ class Parts:
 
     async def read_chunks(
         self, wanted: Sequence[tuple[SegmentMark, int]]
-    ) -> dict[tuple[int, int], list[Place]]:
+    ) -> dict[tuple[int, int], Chunk]:
         found = await self.read_blocks(wanted)
-        return {place: decode_chunk(body) for place, body in found.items()}
-
-    async def read_open_places(self, pages: Sequence[OpenPage]) -> list[Place]:
-        """The places of open jobs, in order."""
-        found: list[Place] = []
-        for page in pages:
-            jobs, _ = await read_open(self._store, key_of_part(self._tenant, page.number))
-            found += (job.place for job in jobs)
-        return sorted(found)
+        return {place: Chunk(body) for place, body in found.items()}
 
 
 def _body(found: Mapping[str, Document], key: str) -> bytes:
@@ -248,21 +237,20 @@ class Candidates:
 
 
 class _Source:
-    """The candidates of one segment, or places given at once."""
+    """The candidates of one segment."""
 
-    def __init__(self, mark: SegmentMark | None, numbers: Numbers, bound: Place) -> None:
+    def __init__(self, mark: SegmentMark, numbers: Numbers, bound: Place) -> None:
         self.bound = bound
         self.buffer: deque[Place] = deque()
         self.count = numbers.bit_count()
-        self.chunks: dict[tuple[int, int], list[Place]] = {}
+        self.chunks: dict[tuple[int, int], Chunk] = {}
         self.is_empty = False
         self._mark = mark
+        self._read_ahead = MOST_BLOCKS
         self._all_numbers = numbers
         self._numbers = list_numbers(numbers)
 
     def list_chunks(self) -> list[tuple[SegmentMark, int]]:
-        if self._mark is None:
-            return []
         blocks = dict.fromkeys(each // CHUNK_LENGTH for each in list_numbers(self._all_numbers))
         return [(self._mark, block) for block in blocks]
 
@@ -273,9 +261,10 @@ class _Source:
         for number in self._numbers:
             numbers.append(number)
             blocks[number // CHUNK_LENGTH] = None
-            if len(numbers) == READ_AHEAD or len(blocks) > MOST_BLOCKS:
+            if len(numbers) >= self._read_ahead or len(blocks) >= self._read_ahead:
                 break
-        if not numbers or self._mark is None:
+        self._read_ahead = min(4 * self._read_ahead, READ_AHEAD)
+        if not numbers:
             self.is_empty = True
             return
         wanted = [(self._mark, each) for each in blocks]
@@ -286,14 +275,8 @@ class _Source:
             self.buffer.append(chunk[number % CHUNK_LENGTH])
 
 
-def _source_of(places: Sequence[Place]) -> _Source:
-    source = _Source(None, 0, places[0])
-    source.buffer.extend(places)
-    source.count = len(places)
-    return source
-
-
 FEW_CANDIDATES = 300
+"""Up to this many places are read at once, from all segments."""
 
 
 async def find_candidates(
@@ -311,10 +294,6 @@ async def find_candidates(
         if left:
             bound = mark.newest if after is None else max(mark.newest, after)
             sources.append(_Source(mark, left, bound))
-    if any(clause.is_of_errors for clause in clauses):
-        opened = await parts.read_open_places(state.pages[-MOST_OPEN_PAGES:])
-        places = opened if after is None else opened[bisect_right(opened, after) :]
-        sources += [_source_of(places)] if places else []
     candidates = Candidates(parts, sources)
     if candidates.count <= FEW_CANDIDATES:
         await candidates.preload()

@@ -33,7 +33,7 @@ from rota.search.index import (
 from rota.search.lookup import MOST_LOOKED_AT
 from rota.search.merge import merge_segments
 from rota.search.segments import Place, build_segment, count_micros, place_of
-from rota.search.terms import list_terms
+from rota.search.terms import STATUS, list_terms
 from rota.search.writer import IndexWriter
 from rota.stores.protocol import DocumentWrite
 
@@ -365,7 +365,7 @@ class TenantTurn:
         (head,) = await parts.read_heads([mark])
         places, middle = head.first_places, len(head.first_places) // 2
         if len(places) < SAMPLE_SIZE:
-            places = (await parts.read_chunks([(mark, middle)]))[mark.number, middle]
+            places = (await parts.read_chunks([(mark, middle)]))[mark.number, middle][:]
         return places[:: max(len(places) // SAMPLE_SIZE, 1)]
 
 
@@ -374,7 +374,8 @@ async def _keep_all(places: Sequence[Place]) -> Sequence[Place]:
 
 
 def _open_job(job: Job) -> OpenJob:
-    digest = crc32("\0".join(sorted(list_terms(job))).encode("utf-8", "replace"))
+    terms = sorted(term for term in list_terms(job) if term[0] != STATUS)
+    digest = crc32("\0".join(terms).encode("utf-8", "replace"))
     return OpenJob(place_of(job), job.due_at, digest)
 
 

@@ -20,7 +20,7 @@ from rota.search.index import (
 )
 from rota.search.query import JobQuery
 from rota.search.segments import Place, count_micros, place_of
-from rota.search.terms import QUEUE, Clause, TermRange
+from rota.search.terms import OPEN, QUEUE, STATUS, Clause, TermRange
 
 MOST_LOOKED_AT = 2_000
 """The number of jobs that one call reads."""
@@ -116,8 +116,18 @@ class _Search:
         self._left = MOST_LOOKED_AT
 
     def list_clauses(self) -> list[Clause]:
-        """All that the index can decide."""
-        clauses = list(self.query.all_clauses)
+        """All that the index can decide.
+
+        A job that was open when it was indexed may have ended since, with an error or without.
+        """
+        clauses = [
+            Clause((*each.ranges, TermRange(OPEN))) if each.is_of_errors else each
+            for each in self.query.all_clauses
+        ]
+        status = self._wanted.status
+        if status is not None:
+            ended = (TermRange(STATUS + status.lower()),) if status.is_terminal else ()
+            clauses.append(Clause((*ended, TermRange(OPEN))))
         if self._wanted.queue is not None:
             clauses.append(Clause((TermRange(QUEUE + self._wanted.queue),)))
         return clauses

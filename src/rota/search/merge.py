@@ -31,7 +31,7 @@ async def read_places(
         wanted = [(mark, block) for block in blocks[start : start + READ_AT_ONCE]]
         chunks = await parts.read_chunks(wanted)
         for _, block in wanted:
-            found += chunks[mark.number, block]
+            found += chunks[mark.number, block][:]
         await pause()
     return found
 

@@ -11,13 +11,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, overload
 
 import msgspec
 
 from rota.jobs import Job, JobId
 
-CHUNK_LENGTH = 1024
+CHUNK_LENGTH = 256
 """How many places a block has."""
 
 BLOCK_SIZE = 32 << 10
@@ -178,11 +178,27 @@ def encode_chunk(places: Sequence[Place]) -> bytes:
     return zlib.compress(_encode((ages.tobytes(), [place.job_id for place in places])), 1)
 
 
-def decode_chunk(body: bytes) -> list[Place]:
-    content, ids = _decode_chunk(zlib.decompress(body))
-    ages = array("q")
-    ages.frombytes(content)
-    return list(map(Place, ages, ids))
+class Chunk(Sequence[Place]):
+    """A block of places. Only those that are asked for are made."""
+
+    def __init__(self, body: bytes) -> None:
+        content, self._ids = _decode_chunk(zlib.decompress(body))
+        self._ages = array("q")
+        self._ages.frombytes(content)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Place: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Place]: ...
+
+    def __getitem__(self, at: int | slice) -> Place | list[Place]:
+        if isinstance(at, slice):
+            return list(map(Place, self._ages[at], self._ids[at]))
+        return Place(self._ages[at], self._ids[at])
 
 
 def encode_rows(rows: Sequence[Row]) -> bytes:

@@ -13,7 +13,10 @@ import msgspec
 
 from rota.jobs import Job
 
-ID, WORD, KIND, QUEUE, KEY, CODE, ERROR, PATH, PAYLOAD = ALL_LETTERS = "iwkqycePp"
+ID, WORD, KIND, QUEUE, KEY, CODE, ERROR, PATH, PAYLOAD, STATUS = ALL_LETTERS = "iwkqycePps"
+
+OPEN = f"{STATUS}open"
+"""The term of a job that has not ended. In the index: that had not when it was indexed."""
 
 MOST_WORDS = 32
 """How many words of a name, a kind or an error are terms."""
@@ -34,7 +37,8 @@ _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,79}(?=:|$)")
 
 def list_terms(job: Job, letters: Container[str] = ALL_LETTERS) -> set[str]:
     """Every term of a job, or at least those of some fields."""
-    found = {ID + fold_id(job.id), KIND + job.kind, QUEUE + job.queue}
+    status = STATUS + job.status.lower() if job.status.is_terminal else OPEN
+    found = {ID + fold_id(job.id), KIND + job.kind, QUEUE + job.queue, status}
     if WORD in letters:
         found.update(WORD + word for word in _list_words(f"{job.name} {job.kind}"))
     if job.idempotency_key is not None:

@@ -112,6 +112,7 @@ async def test_a_backfill_of_the_future_or_of_too_much_is_refused(neighbours: Ne
     for since, until, field in (
         ("2026-05-01T00:00:00Z", "2026-05-02T00:00:00Z", "until"),
         ("2026-05-01T11:00:00Z", "2026-05-01T10:00:00Z", "since"),
+        ("0001-01-01T00:00:00Z", "2026-05-01T10:00:00Z", "since"),
         ("2026-04-01T00:00:00Z", "2026-05-01T10:00:00Z", "until"),
     ):
         answer = await neighbours.ours.post(url, json={"since": since, "until": until})

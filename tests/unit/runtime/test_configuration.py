@@ -34,6 +34,9 @@ def test_each_variable_sets_what_it_is_named_after_and_nothing_else() -> None:
     tried = read("WORKER_MAX_ATTEMPTS", "8").retry_policy
     assert (tried.max_attempts, tried.ladder_seconds) == (8, RAIL_RETRIES.ladder_seconds)
     assert read("ROTA_STORE", "memory://").store_url == "memory://"
+    assert read("ROTA_SEARCH_INDEX", " Off ") == Configuration(has_search_index=False)
+    with pytest.raises(InvalidConfigurationError, match="must be on or off"):
+        read("ROTA_SEARCH_INDEX", "maybe")
     assert read("ROTA_METRICS_PORT", "9100").metrics == MetricsAddress(9100, "127.0.0.1")
     assert read("ROTA_METRICS_HOST", "0.0.0.0").metrics is None  # noqa: S104 - not opened
 

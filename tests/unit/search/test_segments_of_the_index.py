@@ -6,9 +6,9 @@ import pytest
 
 from rota.search import segments
 from rota.search.segments import (
+    Chunk,
     Place,
     build_segment,
-    decode_chunk,
     decode_head,
     decode_rows,
     encode_head,
@@ -43,10 +43,10 @@ def test_every_term_and_place_is_found_in_the_block_that_the_head_names(
     head = decode_head(encode_head(made.head))
     assert head == made.head
     assert (made.newest, made.oldest) == (places[-1], places[0])
-    ordered = [place for block in made.blocks[:7] for place in decode_chunk(block)]
+    ordered = [place for block in made.blocks[:7] for place in Chunk(block)]
     assert ordered == sorted(places)
     for number, place in enumerate(ordered):
-        assert place in decode_chunk(made.blocks[head.find_chunk(place)])
+        assert place in Chunk(made.blocks[head.find_chunk(place)])
         assert _look_up(made, f"t{-place.age:03}") == {number}
     assert _look_up(made, "tall") == set(range(100))
     assert _look_up(made, "u3") == {n for n, place in enumerate(ordered) if -place.age % 7 == 3}

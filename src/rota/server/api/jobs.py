@@ -29,7 +29,7 @@ from rota.jobs import (
     admit_job,
 )
 from rota.jobs.fields import read_instant, read_plain_queue
-from rota.jobs.search import DEFAULT_LIMIT
+from rota.jobs.search import DEFAULT_LIMIT, check_limit
 from rota.ops.search import (
     Progress,
     StateCounts,
@@ -603,8 +603,9 @@ async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
 async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
     """Count the jobs that match a search in each status, up to 1,000.
 
-    A status, a cursor and a limit in the request change nothing.
+    A status, a cursor and a limit in the request change nothing; they must be valid.
     """
+    check_limit(call.query.limit)
     query = call.query.as_query(call.context.clock.now())
     return await count_states(call.context.store, call.caller.tenant, query)
 

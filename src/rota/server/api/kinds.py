@@ -81,10 +81,13 @@ async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
     return KindList(await describe_kinds(call.context))
 
 
-async def describe_kinds(context: ServerContext) -> list[KindView]:
-    """Every kind that is known, by name."""
+async def describe_kinds(context: ServerContext, *, with_built_in: bool = False) -> list[KindView]:
+    """Every kind that is known, by name; with the built-in ones even if no worker serves them."""
     known = await list_known_kinds(context.store, context.served)
-    return [_view(it, is_checked=context.served.checks(it.kind)) for it in known]
+    views = {it.kind: _view(it, is_checked=context.served.checks(it.kind)) for it in known}
+    for kind in _BUILT_IN if with_built_in else ():
+        views.setdefault(kind, _view(KnownKind(kind=kind), is_checked=False))
+    return [views[kind] for kind in sorted(views)]
 
 
 async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:

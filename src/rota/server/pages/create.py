@@ -93,7 +93,7 @@ async def show_new(visit: Visit) -> Response:
     """The form for a new job, or the kinds to choose from."""
     kind = visit.ask("kind").strip()
     if not kind:
-        kinds = await describe_kinds(visit.context)
+        kinds = await describe_kinds(visit.context, with_built_in=True)
         return render_page(visit, "kinds.html", page="jobs", kinds=kinds)
     view = await _find_kind(visit, kind)
     form = _choose_form(visit, view, {})
@@ -214,7 +214,8 @@ async def _find_subject(visit: Visit) -> tuple[Purpose, Job]:
 
 
 async def _find_kind(visit: Visit, kind: str) -> KindView | None:
-    return next((it for it in await describe_kinds(visit.context) if it.kind == kind), None)
+    known = await describe_kinds(visit.context, with_built_in=True)
+    return next((it for it in known if it.kind == kind), None)
 
 
 def _form_of(view: KindView | None) -> Group | None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
+from rota.jobs.identity import LOWEST_ID
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import session_settings
 from rota.stores.postgres.lease import warm_up
@@ -283,7 +284,7 @@ async def test_the_pages_a_lease_reads_do_not_grow_with_ready_jobs(
         ("next_due_in", (f"'{NOW}'", "'{quiet}'", "'{nobody}'")),
         ("mark_due", (f"'{NOW}'", "10")),
         ("find_expired", (f"'{NOW + timedelta(days=2)}'", "NULL", "NULL", "10")),
-        ("find_ended", (f"'{NOW}'", "10")),
+        ("find_ended", (f"'{NOW}'", "10", "'0001-01-01Z'", f"'{LOWEST_ID}'")),
         ("find_page", ("'default'", "NULL", "'READY'", *("NULL",) * 7, "10")),
         ("find_held_up", ("'default'", "NULL", "'FAILED'", *("NULL",) * 7, "10")),
         (
