@@ -149,7 +149,10 @@ def test_no_job_runs_what_it_holds(victim: Visitor) -> None:
     assert len(links) == 7
     for href in links:
         page.goto(f"{victim.house.url}{href}")
-        assert MARK in page.get_by_label("Payload as JSON").inner_text()
+        assert MARK in (page.get_by_label("Payload as JSON").text_content() or "")
+        _examine(victim)
+    for form in ("duplicate", "graph"):
+        page.goto(f"{victim.house.url}{links[0]}/{form}")
         _examine(victim)
 
 
