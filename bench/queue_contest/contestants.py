@@ -143,18 +143,7 @@ def _on_postgres() -> list[Contestant]:
             table="pgqueuer",
             settings={"batch": 1000, "uvloop": True, "poll": POLL_SECONDS},
         ),
-        Contestant(
-            name=PROCRASTINATE,
-            store=StoreKind.POSTGRES,
-            environment="procrastinate",
-            program="on_procrastinate",
-            words="10 concurrent, psycopg pool, finished jobs kept",
-            is_pending="SELECT EXISTS (SELECT FROM procrastinate_jobs"
-            " WHERE status IN ('todo', 'doing'))",
-            table="procrastinate_jobs",
-            settings={"concurrent": 10, "poll": POLL_SECONDS},
-            drain_share=0.1,
-        ),
+        _procrastinate(),
         _graphile(
             GRAPHILE,
             {"concurrent": 100, "localQueue": 500},
@@ -169,6 +158,21 @@ def _on_postgres() -> list[Contestant]:
         ),
         *_postgres_limits(),
     ]
+
+
+def _procrastinate() -> Contestant:
+    return Contestant(
+        name=PROCRASTINATE,
+        store=StoreKind.POSTGRES,
+        environment="procrastinate",
+        program="on_procrastinate",
+        words="10 concurrent, psycopg pool, finished jobs kept",
+        is_pending="SELECT EXISTS (SELECT FROM procrastinate_jobs"
+        " WHERE status IN ('todo', 'doing'))",
+        table="procrastinate_jobs",
+        settings={"concurrent": 10, "poll": POLL_SECONDS},
+        drain_share=0.1,
+    )
 
 
 def _graphile(

@@ -315,17 +315,16 @@ class HttpLeases:
         self, ended: Sequence[tuple[Job, attempts.Result]], now: datetime
     ) -> list[Job | None]:
         """Write the results of attempts and emit them; None for each that is stale."""
-        settled = []
+        settlements = []
         for job, result in ended:
-            attempt = _make_attempt(job, now)
-            attempt.result = result
-            attempt.change = decide(job, result.outcome, now, self._random.random())
-            settled.append(attempt)
-        changes = [it.change for it in settled if it.change is not None]
+            settlement = attempts.Settlement(_make_attempt(job, now), result)
+            settlement.change = decide(job, result.outcome, now, self._random.random())
+            settlements.append(settlement)
+        changes = [it.change for it in settlements if it.change is not None]
         answers = await self._store.apply(changes, now) if changes else []
-        for attempt, answer in zip(settled, answers, strict=True):
-            attempt.is_stale = answer.is_stale
-        emit_settled(self.events, settled)
+        for settlement, answer in zip(settlements, answers, strict=True):
+            settlement.is_stale = answer.is_stale
+        emit_settled(self.events, settlements)
         return [answer.job for answer in answers]
 
     async def _take_or_wait(

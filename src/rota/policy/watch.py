@@ -218,8 +218,6 @@ class GateWatch:
         self._stored: StoredSettings[Entry] = StoredSettings(
             store, GATES, GATE_CHANGES, decode_entry
         )
-        self.is_fresh = self._stored.is_fresh
-        """Whether a handler may start by what was read."""
         self.is_open_to_all = False
         """Whether no gate can hold back any job, by what was read."""
         self._more = tuple(more)
@@ -245,6 +243,10 @@ class GateWatch:
         for gate in self._refreshed:
             await gate.refresh(now)
         return was_read
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether a handler may start by what was read."""
+        return self._stored.is_fresh(now)
 
     async def renew(self, now: datetime) -> None:
         """Read stored changes, however recent the last look is."""

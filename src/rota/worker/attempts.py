@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 from rota.jobs import Change, Interrupted, Job, Outcome
 from rota.policy.gates import Closed
 from rota.stores.protocol import HeldLease
@@ -27,38 +29,22 @@ class Stage(Enum):
     ENDED = "ended"
 
 
-class Result(NamedTuple):
-    """What came of an attempt. ``Closed``: a gate held the job back."""
-
-    outcome: Outcome | Closed
-    error_code: str = ""
-
-
-HANDED_BACK = Result(Interrupted())
-
-
 class Attempt:
-    """One leased job, from its lease until its outcome is written.
+    """One leased job.
 
     ``lease_until`` is how long the lease lasts, as far as is known. ``cancel_reason`` says why the
-    attempt is cut short; ``is_interrupted``: its handler is running and was cancelled. When it has
-    ended, ``change`` is what is to be written. ``is_doubtful``: it may have been written, but the
-    answer was lost. ``is_stale``: it was not, because another worker has the job.
+    attempt is cut short; ``is_interrupted``: its handler is running and was cancelled.
     """
 
     __slots__ = (
         "cancel_detail",
         "cancel_reason",
-        "change",
         "context",
         "ended_at",
-        "is_doubtful",
         "is_interrupted",
-        "is_stale",
         "job",
         "lease_until",
         "log",
-        "result",
         "stage",
         "started_at",
     )
@@ -73,10 +59,6 @@ class Attempt:
         self.cancel_detail = ""
         self.is_interrupted = False
         self.log: LogCapture | None = None
-        self.result = HANDED_BACK
-        self.change: Change | None = None
-        self.is_doubtful = False
-        self.is_stale = False
 
     @property
     def lease(self) -> HeldLease:
@@ -85,6 +67,30 @@ class Attempt:
     @property
     def can_be_cancelled(self) -> bool:
         return self.cancel_reason is None and self.stage is not Stage.ENDED
+
+
+class Result(NamedTuple):
+    """What came of an attempt. ``Closed``: a gate held the job back."""
+
+    outcome: Outcome | Closed
+    error_code: str = ""
+
+
+HANDED_BACK = Result(Interrupted())
+
+
+class Settlement(msgspec.Struct, gc=False, eq=False):
+    """An ended attempt whose change is to be written.
+
+    ``is_doubtful``: the change may have been written, but the answer was lost. ``is_stale``: it was
+    not, because another worker has the job.
+    """
+
+    attempt: Attempt
+    result: Result
+    change: Change | None = None
+    is_doubtful: bool = False
+    is_stale: bool = False
 
 
 class Flow:
@@ -99,7 +105,7 @@ class Flow:
     def __init__(self) -> None:
         self.held: set[Attempt] = set()
         self.ready: deque[Attempt] = deque()
-        self.ended: list[Attempt] = []
+        self.ended: list[Settlement] = []
         self.running_count = 0
         self.finished_count = 0
         self.is_limited = False
@@ -114,8 +120,8 @@ class Flow:
 
     def end(self, attempt: Attempt, result: Result, now: datetime) -> None:
         """The attempt has ended: pass it to the completer."""
-        attempt.stage, attempt.ended_at, attempt.result = Stage.ENDED, now, result
-        self.ended.append(attempt)
+        attempt.stage, attempt.ended_at = Stage.ENDED, now
+        self.ended.append(Settlement(attempt, result))
         self.finished_count += 1
         self.has_ended.set()
         self.changed.set()

@@ -28,7 +28,7 @@ from rota.jobs import (
 )
 from rota.policy.gates import Closed
 from rota.stores.protocol import Applied
-from rota.worker.attempts import Attempt, Flow
+from rota.worker.attempts import Flow, Settlement
 from rota.worker.job_events import emit_settled, job_not_settled
 from rota.worker.settings import Resources
 
@@ -90,7 +90,7 @@ class Completer:
             del ended[: len(batch)]
             await self._finish(batch, answers)
 
-    async def _apply(self, batch: Sequence[Attempt]) -> Sequence[Applied | None]:
+    async def _apply(self, batch: Sequence[Settlement]) -> Sequence[Applied | None]:
         """Write these. When the answer is lost, they are doubtful."""
         await self._decide(batch)
         changes = [it.change for it in batch if it.change is not None]
@@ -101,13 +101,13 @@ class Completer:
                 it.is_doubtful = True
             raise
 
-    async def _decide(self, batch: Sequence[Attempt]) -> None:
+    async def _decide(self, batch: Sequence[Settlement]) -> None:
         """Decide what is not decided yet; the next occurrence of a series in a thread."""
         random, undecided = self._resources.random, [it for it in batch if it.change is None]
         recurring = []
         for it in undecided:
             chance = random.random()
-            recurrence = it.job.recurrence
+            recurrence = it.attempt.job.recurrence
             if recurrence is None or recurrence.interval is not None:
                 it.change = _decide_ended(it, chance)
             else:
@@ -118,29 +118,29 @@ class Completer:
                 it.change = change
 
     async def _apply_each(
-        self, batch: Sequence[Attempt], error: RotaError
+        self, batch: Sequence[Settlement], error: RotaError
     ) -> Sequence[Applied | None]:
         """The store refuses them together: one must be at fault, and the others are not."""
         if len(batch) == 1:
-            self._resources.events.emit(job_not_settled(batch[0], error))
+            self._resources.events.emit(job_not_settled(batch[0].attempt, error))
             return [None]
         answers: list[Applied | None] = []
         for it in batch:
             answers += await self._apply_alone(it)
         return answers
 
-    async def _apply_alone(self, attempt: Attempt) -> Sequence[Applied | None]:
+    async def _apply_alone(self, settlement: Settlement) -> Sequence[Applied | None]:
         while True:
             try:
-                return await self._apply([attempt])
+                return await self._apply([settlement])
             except StoreUnavailableError as error:
                 await self._retry.wait(error)
             except StoreClosedError:
                 raise
             except RotaError as error:
-                return await self._apply_each([attempt], error)
+                return await self._apply_each([settlement], error)
 
-    async def _finish(self, batch: Sequence[Attempt], answers: Sequence[Applied | None]) -> None:
+    async def _finish(self, batch: Sequence[Settlement], answers: Sequence[Applied | None]) -> None:
         """Let go of what was written, and emit it."""
         for it, answer in zip(batch, answers, strict=True):
             if answer is not None and answer.job is None:
@@ -149,7 +149,7 @@ class Completer:
                 it.change = replace(it.change, job=answer.job)  # its retry policy was amended
             if type(it.result.outcome) is Interrupted and answer is not None and not it.is_stale:
                 self.handed_back_count += 1
-        self._flow.release(batch)
+        self._flow.release([it.attempt for it in batch])
         if self.settled is not None:
             self.settled += [Settled(it.change.job, it.is_stale) for it in batch if it.change]
         if self._resources.events.wants(
@@ -157,18 +157,18 @@ class Completer:
         ):  # of these events the one with the highest level
             emit_settled(self._resources.events, batch)
 
-    async def _is_lost(self, attempt: Attempt) -> bool:
+    async def _is_lost(self, settlement: Settlement) -> bool:
         """Whether a stale change means that another has the job, or that it was written before."""
-        change, job = attempt.change, attempt.job
-        if not attempt.is_doubtful or change is None:
+        change, job = settlement.change, settlement.attempt.job
+        if not settlement.is_doubtful or change is None:
             return True
         found = await self._retry.call(lambda: self._resources.store.get(job.tenant, [job.id]))
         return not is_written(change, found.get(job.id))
 
 
-def _decide_ended(attempt: Attempt, chance: float) -> Change:
+def _decide_ended(settlement: Settlement, chance: float) -> Change:
     """The change that an ended attempt means, with its log."""
-    outcome = attempt.result.outcome
+    attempt, outcome = settlement.attempt, settlement.result.outcome
     log = None if attempt.log is None else attempt.log.text()
     if log is not None and isinstance(outcome, Succeeded | Failed | Discarded):
         outcome = replace(outcome, log=log)

@@ -101,8 +101,6 @@ class Executor:
         self._resources = resources
         self._flow = flow
         self.facilities = facilities
-        gate = resources.settings.gate
-        self._watch = gate if isinstance(gate, GateWatch) else None
         self._threads = Threads()
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
@@ -206,9 +204,9 @@ class Executor:
         job = attempt.job
         handler = self._resources.handlers.get(job.kind)
         try:
-            watch = self._watch
-            if watch is not None and not watch.is_fresh(attempt.started_at):
-                await self._read_gates(watch, attempt)
+            gate = self._resources.settings.gate
+            if isinstance(gate, GateWatch) and not gate.is_fresh(attempt.started_at):
+                await self._read_gates(gate, attempt)
             if (held_back := self._judge(attempt, handler)) is not None:
                 return Result(held_back)
             if handler is None:
@@ -238,15 +236,16 @@ class Executor:
 
     def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
-        gate, job, watch = self._resources.settings.gate, attempt.job, self._watch
+        gate, job = self._resources.settings.gate, attempt.job
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
         if gate is None:
             return None
-        if watch is not None and not watch.is_fresh(attempt.started_at):
-            return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
-        if watch is not None and watch.is_open_to_all:
-            return None
+        if isinstance(gate, GateWatch):
+            if not gate.is_fresh(attempt.started_at):
+                return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
+            if gate.is_open_to_all:
+                return None
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None

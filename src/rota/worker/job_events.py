@@ -21,7 +21,7 @@ from rota.events import (
 from rota.jobs import Change, Interrupted, Job, Lease, Skipped, Snoozed, Succeeded, rail_word
 from rota.jobs.transitions import SUCCEEDED
 from rota.policy.gates import Closed
-from rota.worker.attempts import Attempt
+from rota.worker.attempts import Attempt, Settlement
 from rota.worker.context import CancelReason
 
 OUTCOME_NAMES: dict[type, str] = {
@@ -37,31 +37,31 @@ STALE = "stale completion: the lease had passed on before it was written"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def emit_settled(events: EventEmitter, batch: Iterable[Attempt]) -> None:
+def emit_settled(events: EventEmitter, batch: Iterable[Settlement]) -> None:
     """Emit what was written. An event without listeners or log is not created."""
     wants_all = events.wants(JobSettled)
-    for attempt in batch:
-        change = attempt.change
-        if attempt.is_stale:
+    for settlement in batch:
+        attempt, change = settlement.attempt, settlement.change
+        if settlement.is_stale:
             if attempt.cancel_reason is not CancelReason.LOST:  # else emitted when it was noticed
                 events.emit(lease_lost(attempt, STALE))
         elif change is not None and (wants_all or _is_failure(change)):
-            events.emit(_settled(attempt, change))
+            events.emit(_settled(settlement, change))
 
 
 def _is_failure(change: Change) -> bool:
     return change.attempt is not None and change.attempt.outcome != SUCCEEDED
 
 
-def _settled(attempt: Attempt, change: Change) -> JobEvent:
-    job, outcome = change.job, attempt.result.outcome
+def _settled(settlement: Settlement, change: Change) -> JobEvent:
+    attempt, job, outcome = settlement.attempt, change.job, settlement.result.outcome
     if isinstance(outcome, Closed):
         return JobDeferred(until=job.due_at, reason=outcome.reason, **_named(attempt.job))
     if change.attempt is None or change.attempt.outcome == SUCCEEDED:
         return JobSettled(outcome=OUTCOME_NAMES[type(outcome)], **_timed(attempt, job))
     return JobFailed(
         outcome=change.attempt.outcome,
-        err_code=attempt.result.error_code,
+        err_code=settlement.result.error_code,
         error=job.last_error or "",
         due_at=job.due_at,
         traceback=change.attempt.traceback,
