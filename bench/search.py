@@ -12,7 +12,6 @@ An index does not depend on the store. With ``--now`` and ``--index`` several ru
 
 import argparse
 import asyncio
-import pickle
 import random
 import statistics
 import sys
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import msgspec
 from bench.queue_contest.contestants import StoreKind
 from bench.queue_contest.harness.places import Ground
 from rich.console import Console
@@ -205,14 +205,15 @@ async def put_index(store: OpenStore, path: Path | None, now: datetime) -> float
             async for page in store.scan(collection)
             for each in page
         ]
-        await asyncio.to_thread(path.write_bytes, pickle.dumps(found))
+        await asyncio.to_thread(path.write_bytes, msgspec.msgpack.encode(found))
     return built
 
 
 def _read_index(path: Path | None) -> list[KeptDocument]:
     if path is None or not path.exists():
         return []
-    return [KeptDocument(*each) for each in pickle.loads(path.read_bytes())]  # noqa: S301 - our own
+    kept = msgspec.msgpack.decode(path.read_bytes(), type=list[tuple[str, str, int, bytes]])
+    return [KeptDocument(*each) for each in kept]
 
 
 async def measure_index(store: OpenStore) -> tuple[int, int]:

@@ -166,7 +166,7 @@ def test_no_page_runs_the_name_of_a_tenant(browser: Browser, house: OpenHouse) -
 
 
 def test_no_address_and_no_form_brings_a_script_along(victim: Visitor) -> None:
-    queries = ("q", "queue", "status", "since", "cursor")
+    queries = ("q", "queue", "state", "since", "cursor")
     places = (f"/{EVIL}", f"/jobs/{EVIL}", f"/dead-letters?error={EVIL}", f"/sign-in?next={EVIL}")
     for path in (*(f"/jobs?{name}={EVIL}" for name in queries), *places):
         victim.go(path)

@@ -46,7 +46,8 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A search. A job must match every given field.
 
     ``text`` is a job id, or words: each begins a word of the name or the kind, or begins the id or
-    the key. ``kind`` is a kind. ``clauses`` come from ``parse_query``. ``states`` are some of the
+    the key. ``kind`` is a kind. ``clauses`` come from ``parse_query``, and so do ``literals``: what
+    is not a plain word stands in the name, kind, key or id just so. ``states`` are some of the
     states of the wanted status, as of ``as_of``, or as of a job's last change. With
     ``looks_at_all`` the search reads every job instead of the index.
     """
@@ -55,6 +56,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     wanted: JobFilter = JobFilter()
     clauses: tuple[Clause, ...] = ()
+    literals: tuple[str, ...] = ()
     id_start: str = ""
     sort: Sort = "newest"
     looks_at_all: bool = False
@@ -70,7 +72,8 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_plain(self) -> bool:
         """Whether the store can answer the query by itself."""
-        return not (self.text or self.all_clauses or self.id_start or self.states)
+        has_words = self.text or self.all_clauses or self.literals
+        return not (has_words or self.id_start or self.states)
 
     @property
     def job_id(self) -> str | None:
@@ -101,7 +104,10 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
             return False
         clauses, letters = _list_needs(self.clauses, self.text, self.kind)
         terms = list_terms(job, letters)
-        return all(clause.accepts(terms) for clause in clauses)
+        if not all(clause.accepts(terms) for clause in clauses):
+            return False
+        literals = (*self.literals, *_list_literals(self.text or ""))
+        return not literals or _contains(job, literals)
 
 
 @lru_cache(64)  # asked for each job that a search looks at
@@ -115,6 +121,19 @@ def _list_needs(
     if kind is not None:
         found.append(Clause((TermRange(KIND + kind),)))
     return tuple(found), frozenset(each.text[0] for clause in found for each in clause.ranges)
+
+
+@lru_cache(64)
+def _list_literals(text: str) -> tuple[str, ...]:
+    """The parts of a text that are more than a word, in lower case."""
+    parts = [] if normalize_job_id(text) else text.casefold().split()
+    return tuple(part for part in parts if split_words(part) != [part])
+
+
+def _contains(job: Job, literals: tuple[str, ...]) -> bool:
+    fields = (job.name, job.kind, job.idempotency_key or "", job.id, job.id.replace("-", ""))
+    texts = [each.casefold() for each in fields]
+    return all(any(literal in each for each in texts) for literal in literals)
 
 
 def _begins(job: Job, id_start: str) -> bool:
@@ -170,7 +189,11 @@ def _add_payload(query: JobQuery, token: str) -> JobQuery:
 def _add_words(query: JobQuery, text: str) -> JobQuery:
     if normalize_job_id(text) is not None:
         return replace(query, id_start=text.lower())
-    return replace(query, clauses=(*query.clauses, *_match_text(text)))
+    return replace(
+        query,
+        clauses=(*query.clauses, *_match_text(text)),
+        literals=(*query.literals, *_list_literals(text)),
+    )
 
 
 def _match_text(text: str) -> Iterator[Clause]:
@@ -179,10 +202,7 @@ def _match_text(text: str) -> Iterator[Clause]:
         ranges = [TermRange(KEY + shorten(part), is_prefix=True)]
         if _ID_START.fullmatch(part):
             ranges.append(TermRange(ID + fold_id(part), is_prefix=True))
-        words = split_words(part)
-        if not words:
-            yield Clause(tuple(ranges))
-        for word in words:
+        for word in split_words(part):
             yield Clause((TermRange(WORD + word, is_prefix=True), *ranges))
 
 

@@ -98,7 +98,10 @@ async def test_only_the_handler_sees_the_payload(
 def test_ci_runs_every_test_with_a_browser() -> None:
     """Also on a machine that has no browser yet: the target installs one."""
     assert (ROOT / ".ci/run").read_text(encoding="utf-8").endswith("make test\n")
-    target = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest: ")[2]
-    recipe = target.partition("\n\n")[0]
-    assert " browser " in recipe
-    assert recipe.endswith(" tests")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    test, suite = (
+        makefile.partition(f"\n{name}: ")[2].partition("\n\n")[0] for name in ("test", "suite")
+    )
+    assert test.endswith(" suite")
+    assert suite.startswith("browser ")
+    assert suite.endswith(" tests")

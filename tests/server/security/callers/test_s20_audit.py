@@ -48,30 +48,31 @@ async def test_a_deletion_is_recorded_and_a_refused_one_is_not(stage: Stage) -> 
     assert (entry.job_ids, entry.details) == ((second["id"],), {"name": "a", "status": "PENDING"})
 
 
-def test_nothing_writes_over_an_entry_or_removes_one() -> None:
-    """One function alone names the collection for writing, and it writes what was not there."""
+def test_nothing_writes_over_an_entry_and_only_retention_removes_one() -> None:
+    """One module names the collection for writing: it adds what was not there, and prunes."""
     users = [
-        module.path
-        for module in source_tree.source_modules()
-        if "collection_of(" in module.text or '"audit"' in module.text
+        module.path for module in source_tree.source_modules() if "collection_of(" in module.text
     ]
     elsewhere = ("src/rota/server/", "src/rota/stores/")  # which read; which have such a name, too
     writing = [path for path in users if not path.startswith(elsewhere)]
     assert writing == ["src/rota/policy/audit.py"]
     text = (source_tree.ROOT / "src/rota/policy/audit.py").read_text(encoding="utf-8")
-    writes = "DocumentWrite(collection_of(around.tenant), key, None, body)"
-    assert text.count(writes) == text.count("DocumentWrite(") == 1
+    adding, pruning = text.split("async def prune_audit(")
+    assert adding.count("DocumentWrite(collection") == 1
+    assert "DocumentWrite(collection, key, None, body)" in adding
+    assert pruning.count("DocumentWrite(") == 1
+    assert "DocumentWrite(collection, document.key, document.version, None)" in pruning
 
 
 async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
     """Where it cannot be written, nothing is done."""
 
     class Unwritable(type(stage.store)):  # type: ignore[misc]  # a store of the same kind
-        async def write_all(self, writes: Any) -> None:
+        async def write_each(self, writes: Any) -> list[int | None]:
             kept = list(writes)
             if any(isinstance(it, DocumentWrite) and it.collection == "audit:ours" for it in kept):
                 raise StoreUnavailableError("no room for records")
-            await super().write_all(kept)
+            return await super().write_each(kept)
 
     store = Unwritable()
     around = RailContext(store, "ours", stage.clock, RailSettings(), lambda _: 7)

@@ -206,6 +206,7 @@ SHORT = {
     "/api/v1/pollers": "as many as there are pollers",
     "/api/v1/errors": "no more than 200 groups are kept",
     "/api/v1/tenants": "the 100 busiest",
+    "/api/v1/retention": "one for each rule that an operator has written",
 }
 """Lists that are never long, and why."""
 

@@ -14,7 +14,8 @@ PIN_FILES = sorted((ROOT / "requirements").glob("*.txt"))
 HTMX = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
 """Of htmx 2.0.11, minified; another version is looked at before it is put here."""
 
-STATIC = {"htmx.min.js", "htmx-LICENSE.txt", "icon.svg", "pages.css", "pages.js"}
+OURS = {"icon.svg", "icon-192.png", "icon-512.png", "pages.css", "pages.js", "job.js"}
+STATIC = {"htmx.min.js", "htmx-LICENSE.txt", "service-worker.js", *OURS}
 
 
 @pytest.mark.parametrize("path", PIN_FILES, ids=lambda it: it.name)
