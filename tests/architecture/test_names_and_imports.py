@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.architecture import reading, source_tree
 from tests.architecture.source_tree import Module
 
-LAZY_IMPORTERS = ("src/rota/runtime/wiring", "src/rota/cli/")
+LAZY_IMPORTERS = ("src/rota/runtime/wiring", "src/rota/runtime/watch", "src/rota/cli/")
 """May import inside a function: a driver loads when its store opens, a command when it runs."""
 
 

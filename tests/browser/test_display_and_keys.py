@@ -26,7 +26,8 @@ def test_axe_finds_nothing(invite: Invite, dark: bool, phone: bool) -> None:
     visitor.sign_in()
     found = []
     others = ("/tokens", "/queues/mail", "/errors", "/jobs?q=4711&state=dead")
-    for path in (*PAGES.values(), *SCHEDULES, *FORMS, *others):
+    paths = (*PAGES.values(), *SCHEDULES, *FORMS, *others)
+    for path in paths[phone::2]:  # each page in one of the two looks
         page = visitor.go(path)
         if "4711" in path:
             page.locator("main table a.title").first.click()

@@ -173,6 +173,7 @@ def test_djangos_own_tests_of_task_backends_pass(tmp_path: Path) -> None:
         text=True,
         timeout=PATIENCE,
     )
+    assert ran.stdout, ran.stderr[-4000:]
     report = json.loads(ran.stdout.splitlines()[-1])
     assert report["failed"] == [], ran.stderr[-4000:]
     assert report["passed"] >= 75

@@ -35,8 +35,9 @@ from rota.runtime.observation import MetricsPort, open_metrics_port
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
 from rota.runtime.search_index import make_index_loop
 from rota.runtime.user_modules import Registration, ServedApp, list_apps, load_handlers
-from rota.runtime.watch import Watch, WebhookSender
+from rota.runtime.watch import Watch
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
+from rota.runtime.webhook import WebhookSender
 from rota.runtime.wiring import inspect_store, open_clock, open_store
 from rota.scheduler import Scheduler
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings

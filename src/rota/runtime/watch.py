@@ -8,20 +8,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from typing import Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from rota.clock.protocol import Clock, keeps_real_time
-from rota.errors import ForbiddenAddressError, InvalidConfigurationError, RotaError
+from rota.errors import RotaError
 from rota.events import AlertEnded, AlertNotSent, AlertRaised, EventEmitter
 from rota.fleet.identity import make_process_name
-from rota.kinds.http_request import HttpRequests, read_request
-from rota.kinds.network import HttpRules, read_http_rules
-from rota.kinds.signing import DEFAULT_TENANT, SIGNATURE_HEADER, Keyring, sign
 from rota.ops.notices import find_notices, forget_ended
 from rota.ops.task_notices import WatchedTasks
-from rota.runtime.configuration import WATCH_EVERY, Webhook, read_configuration, read_webhook
+from rota.runtime.configuration import WATCH_EVERY, read_configuration, read_webhook
 from rota.stores.opened import OpenStore
 from rota.telemetry.notices import (
     Notice,
@@ -33,43 +30,14 @@ from rota.telemetry.notices import (
 )
 
 FORGOTTEN_EVERY = timedelta(hours=1)
-ANSWERS_WITHIN_SECONDS = 10.0
 
 
-class WebhookBody(msgspec.Struct, frozen=True):
-    """What is posted: the conditions that began, each once unless the answer was lost."""
-
-    alerts: Sequence[Notice]
-    taken_at: datetime
-
-
-class WebhookSender:
-    """Posts alerts, under the network rules of the kind ``http.request``."""
-
-    def __init__(
-        self, webhook: Webhook, rules: HttpRules | None = None, keyring: Keyring | None = None
-    ) -> None:
-        self._webhook = webhook
-        self._rules = read_http_rules() if rules is None else rules
-        self._keyring = keyring or Keyring()
-        self._requests = HttpRequests(self._rules, self._keyring)
-        try:
-            read_request({"url": webhook.url}, self._rules)
-        except (RotaError, ForbiddenAddressError) as error:
-            raise InvalidConfigurationError({"alert-webhook": error.message}) from error
+class AlertSender(Protocol):
+    """Posts alerts somewhere."""
 
     async def send(self, alerts: Sequence[Notice], now: datetime) -> None:
         """Post these alerts. Raises RotaError when they may not have arrived."""
-        body = msgspec.to_builtins(WebhookBody(alerts, now))
-        asked = read_request(
-            {"url": self._webhook.url, "json": body, "timeout_seconds": ANSWERS_WITHIN_SECONDS},
-            self._rules,
-        )
-        headers = [("Content-Type", "application/json"), ("User-Agent", "Rota")]
-        if self._webhook.secret is not None:
-            secrets = self._keyring.find(DEFAULT_TENANT, self._webhook.secret)
-            headers.append((SIGNATURE_HEADER, sign(asked.body, secrets, now)))
-        await self._requests.post(asked, [*headers, ("Connection", "close")])
+        ...
 
 
 Show = Callable[[Report, datetime], object]
@@ -83,7 +51,7 @@ class Watch:
         self,
         store: OpenStore,
         clock: Clock,
-        sender: WebhookSender | None = None,
+        sender: AlertSender | None = None,
         *,
         every: timedelta = WATCH_EVERY,
         show: Show | None = None,
@@ -182,12 +150,20 @@ async def watching(store: OpenStore, clock: Clock, show: Show | None = None) -> 
     if not keeps_real_time(clock):
         yield
         return
-    webhook, every = read_webhook(), read_configuration().watch_every
-    sender = None if webhook is None else WebhookSender(webhook)
-    watch = Watch(store, clock, sender, every=every, show=show)
+    every = read_configuration().watch_every
+    watch = Watch(store, clock, _make_sender(), every=every, show=show)
     run = asyncio.create_task(watch.run(), name="rota watch")
     try:
         yield
     finally:
         run.cancel()
         await asyncio.wait({run})
+
+
+def _make_sender() -> AlertSender | None:
+    webhook = read_webhook()
+    if webhook is None:
+        return None
+    from rota.runtime.webhook import WebhookSender  # noqa: PLC0415 - loads the HTTP client
+
+    return WebhookSender(webhook)

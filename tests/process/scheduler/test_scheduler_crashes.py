@@ -206,7 +206,7 @@ async def test_after_a_kill_at_any_write_of_the_recovery_the_next_instance_carri
     stage: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """The first life dies with a run under way and a retry pending."""
-    first = FailPoint(7, "after")
+    first = FailPoint(8, "after")
     recovery = make_play(stage, tmp_path / "recovery")
     await die_at(recovery, first)
     assert {state.phase for state in recovery.stored.values()} == {

@@ -16,7 +16,8 @@ from rota.kinds import HttpRules, Keyring, verify
 from rota.kinds.network import read_network
 from rota.rail import Rail
 from rota.runtime.configuration import Webhook, read_webhook
-from rota.runtime.watch import Watch, WebhookSender
+from rota.runtime.watch import Watch
+from rota.runtime.webhook import WebhookSender
 from rota.stores.inspection import StoreInspection
 from rota.stores.memory import MemoryStore
 from rota.telemetry.health import complete_store_status

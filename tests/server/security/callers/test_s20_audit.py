@@ -68,7 +68,7 @@ async def test_the_entry_is_written_before_the_act(stage: Stage) -> None:
     """Where it cannot be written, nothing is done."""
 
     class Unwritable(type(stage.store)):  # type: ignore[misc]  # a store of the same kind
-        async def write_each(self, writes: Any) -> list[int | None]:
+        async def write_each(self, writes: Any) -> Any:
             kept = list(writes)
             if any(isinstance(it, DocumentWrite) and it.collection == "audit:ours" for it in kept):
                 raise StoreUnavailableError("no room for records")
