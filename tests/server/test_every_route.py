@@ -39,7 +39,7 @@ from rota.stores.opened import OpenStore
 Case: TypeAlias = schemathesis.Case[Any]
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-CASE_COUNT = 1_000
+CASE_COUNT = 500
 """How many requests are made up, beside those that try out the limits of each schema."""
 
 BEYOND_SCHEMAS = re.compile(
