@@ -127,9 +127,9 @@ def name_keys(text: str) -> list[str]:
 
 @asynccontextmanager
 async def read_keys() -> AsyncIterator["asyncio.Queue[str]"]:
-    """The keys that are pressed, one after the other; none where there is no terminal to read.
+    """The keys that a person presses, in order. Without a terminal there are none.
 
-    The terminal is as it was afterwards, however the context is left.
+    Leaving the context restores the settings of the terminal.
     """
     keys: asyncio.Queue[str] = asyncio.Queue()
     before = _read_settings()

@@ -101,7 +101,7 @@ class GateSettings:
 
     @property
     def is_open_to_all(self) -> bool:
-        """Whether there is no entry that could hold a job back."""
+        """Whether no entry can hold a job back."""
         return not (self.everywhere or self.by_tenant or self.by_queue or self.quiet_hours)
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:

@@ -121,7 +121,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     ``marks`` belong to sets of rules: processes may have different defaults. ``swept_at`` is when
     the audit log and the once-ledger were last looked through. ``default`` is what that process
-    keeps where there is no rule.
+    keeps without a rule.
     """
 
     by: str = ""

@@ -141,7 +141,7 @@ async def test_unknown_tasks_are_refused_and_damaged_pauses_hold() -> None:
     store, stage = MemoryStore(), Stage(MemoryStore(), MONDAY)
     for order in (pause_task, resume_task, request_run):
         with pytest.raises(TaskNotRegisteredError):
-            await order(store, stage.clock, "nobody")
+            await order(store, stage.clock, "missing")
     await store.write_all([DocumentWrite(PAUSES, "a", None, b"no pause")])
     scheduler = Scheduler(store, clock=stage.clock, zone=UTC)
     await scheduler.initialize([stage.task()])

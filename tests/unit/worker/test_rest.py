@@ -11,6 +11,7 @@ from rota.clock.protocol import Clock
 from rota.errors import StoreClosedError
 from rota.jobs import Job, JobStatus
 from rota.policy.limits import Limit
+from rota.policy.watch import GateWatch
 from rota.rail.settings import set_limit
 from rota.stores.protocol import Document, Inserted, Reach
 from rota.stores.wakeups import Wakeups
@@ -336,3 +337,26 @@ async def test_gates_and_limits_are_read_again_while_no_job_waits_for_that(
     assert waits[0] <= 20 * TICK  # after a second without jobs the gates are read once more
     assert max(waits[1:]) <= TICK
     assert read_count >= 10  # half a dozen times each
+
+
+async def test_a_busy_worker_reads_the_gates_before_a_handler_has_to_wait_for_that(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = 0
+    make_fresh = GateWatch.make_fresh
+
+    async def count(watch: GateWatch, clock: Clock) -> None:
+        nonlocal waits
+        waits += 1
+        await make_fresh(watch, clock)
+
+    async def work(_: Context) -> None:
+        await shop.clock.sleep(10 * TICK)
+
+    monkeypatch.setattr(GateWatch, "make_fresh", count)
+    for _ in range(400):
+        await shop.add()
+    shop.make_worker({"work": work}, WorkerSettings(concurrency=2, batch=2))
+    shop.start()
+    await shop.pass_time(2 * SECOND)
+    assert waits == 0

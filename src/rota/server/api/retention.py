@@ -91,7 +91,7 @@ class RuleView(KeepView, frozen=True, kw_only=True):
 class RetentionView(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that apply to your tenant.
 
-    ``default`` applies where there is no rule, and ``effective`` is what applies to kinds without a
+    ``default`` applies without a rule, and ``effective`` is what applies to kinds without a
     rule of their own. While a rule cannot be read, nothing is removed; ``unreadable`` names it.
     """
 

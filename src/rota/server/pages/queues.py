@@ -99,7 +99,7 @@ async def _render(visit: Visit, problem: str = "") -> Response:
     try:
         queue = await find_queue(context.store, context.clock, visit.tenant, name)
     except InvalidInputError as error:
-        raise NotFoundError("There is no such queue.") from error
+        raise NotFoundError("This queue does not exist.") from error
     spans = await read_spans(visit)
     ours = spans._replace(stats=[_only(it, name) for it in spans.stats])
     chart = draw_throughput(ours, is_whole=False)

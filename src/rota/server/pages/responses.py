@@ -264,7 +264,7 @@ async def go_home(request: Request) -> Response:
 
 async def serve_nothing(request: Request) -> Response:
     """The error page for an unknown path."""
-    return explain_failure(request, NotFoundError("There is no such page."))
+    return explain_failure(request, NotFoundError("This page does not exist."))
 
 
 def explain_failure(request: Request, error: RotaError) -> Response:

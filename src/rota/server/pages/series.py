@@ -89,7 +89,7 @@ async def act_on_series(visit: Visit) -> Response:
         return go_to(_link(visit, done="resumed"))
     acts = {"pause": (rail.pause, "paused"), "run-now": (rail.run_now, "run")}
     if verb not in acts:
-        raise NotFoundError("There is no such page.")
+        raise NotFoundError("This page does not exist.")
     act, done = acts[verb]
     await act(series_id, who=who, why=why)
     return go_to(_link(visit, done=done))

@@ -64,7 +64,7 @@ async def act_on_task(visit: Visit) -> Response:
         catch_up = form.one("catch_up") == "yes"
         await resume_task(context, name, who=who, why=why, catch_up=catch_up)
     else:
-        raise NotFoundError("There is no such page.")
+        raise NotFoundError("This page does not exist.")
     steps = ["schedules"] if form.one("back") == "schedules" else ["schedules", "tasks", name]
     return go_to(visit.link(*steps, done=f"task-{verb}"))
 

@@ -344,7 +344,7 @@
     if (!("serviceWorker" in navigator)) return;
     navigator.serviceWorker.register(document.body.dataset.home + "/service-worker.js", {
       scope: document.body.dataset.home
-    }).catch(function () { /* without it there is no offline page, and all else works */ });
+    }).catch(function () { /* only the offline page needs it */ });
   }
 
   document.addEventListener("DOMContentLoaded", function () {
