@@ -6,18 +6,18 @@ RUNS    := $(VENV)/.runtime
 TESTS   := $(VENV)/.installed
 SEEDS   ?= 0:2000
 JOBS    ?= 2
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2> /dev/null || echo auto)
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 2)' 2> /dev/null || echo auto)
 PYTEST  := $(BIN)/python -m pytest
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
-# WORKERS: one more than there are cores, since many tests wait for servers, processes and the clock.
+# WORKERS: two more than there are cores, since many tests wait for servers, processes and the clock.
 # worksteal: neighbours run in one worker, so that it sets up once what a module shares.
 # Where Python is told to keep no compiled modules, each program that a test starts would compile all of Rota.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test suite browser load check fmt lint types arch unit contract spec sim process conformance bench docs sbom pins clean
+.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,11 +46,15 @@ up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; print
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 lint types suite
 
-suite: browser load # types are checked meanwhile, on the core that loading leaves free
+suite: browser mariadb load # types are checked meanwhile, on the core that loading leaves free
 	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh
+
+# After the browser: only one program installs packages at a time.
+mariadb: | browser ## a MariaDB server for the tests of its store, where one may be installed
+	@PATH=$$PATH:/usr/sbin command -v mariadbd > /dev/null || tests/servers/install_mariadb.sh
 
 load: setup ## load every test and run none; what is compiled then is compiled for all workers
 	@told=$$($(PYTEST) --collect-only -qq tests) || { echo "$$told"; exit 1; }
@@ -89,6 +93,10 @@ process: setup ## real processes: killed, suspended, interrupted
 
 conformance: setup ## clause by clause: which tests prove it, and whether they pass
 	$(BIN)/python -m tests.conformance $(ARGS)
+
+proof: ## the models of leases, the once-ledger and moves, checked by spin; ARGS=once for one of them
+	@proof/install_spin.sh
+	@$(PYTHON) -m proof.run $(ARGS)
 
 bench: setup ## the benchmarks, side by side with the alternatives
 	$(BIN)/python bench/triggers.py

@@ -32,7 +32,8 @@ from rich.table import Table
 from rota import open_store
 from rota.clock.system import SystemClock
 from rota.jobs import Completion, Ending, Job, JobStatus, make_job_id
-from rota.ops.search import count_states, search_jobs, suggest
+from rota.ops.job_counts import count_states
+from rota.ops.search import search_jobs, suggest
 from rota.search.index import BLOCKS, HEADS, OPEN_JOBS, STATES
 from rota.search.indexer import SearchIndexer
 from rota.search.query import parse_query
@@ -116,7 +117,7 @@ async def ask_page(store: OpenStore, text: str) -> Any:
 
 
 async def ask_counts(store: OpenStore, text: str) -> Any:
-    return await count_states(store, TENANT, parse_query(text))
+    return await count_states(store, TENANT, parse_query(text), datetime.now(UTC))
 
 
 async def ask_suggestions(store: OpenStore, text: str) -> Any:
@@ -147,6 +148,9 @@ QUESTIONS = (
     Question("no match", lambda r, _: f"zebra{r.randrange(99)} payload.order=none", ask_page),
     Question("counts: sku", lambda r, _: f"payload.lines.sku=s{r.randrange(2000)}", ask_counts),
     Question("counts: a common word", lambda r, _: r.choice(VERBS), ask_counts),
+    Question("counts: a kind", lambda r, _: _kind(r), ask_counts),
+    Question("counts: all jobs", lambda *_: "", ask_counts),
+    Question("dead, of a kind", lambda r, _: f"state:dead {_kind(r)}", ask_page),
     Question("suggest kind:r", lambda r, _: f"kind:{r.choice('riwc')}", ask_suggestions),
     Question(
         "suggest customer=12",

@@ -9,6 +9,7 @@ from secrets import token_hex
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.servers.mariadb import MariadbServer
 from tests.servers.mongo import MongoServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -16,19 +17,22 @@ from tests.servers.schemas import Schemas
 from tests.servers.shared import (
     end_run,
     lead_run,
+    mysql_database,
     new_database,
     new_mongo_database,
     new_mongo_server,
+    new_mysql_server,
     new_redis_server,
     new_server,
     shared_mongo_url,
+    shared_mysql_url,
     shared_redis_url,
     shared_url,
     temporary_root,
     with_option,
 )
 
-STORES = ("memory", "sqlite", "postgres", "redis", "mongo")
+STORES = ("memory", "sqlite", "postgres", "mysql", "redis", "mongo")
 """The stores on which scheduler, rail and service are to behave in the same way."""
 
 settings.register_profile(
@@ -48,6 +52,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder is not None:
         config.add_cleanup(lambda: end_run(folder))
     _let_programs_be_interrupted()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that start processes, the longest of which are collected last.
+
+    They mostly wait: one worker of the run has them while others compute, and at the end of the run
+    only short tests are left to share out.
+    """
+    processes = [it for it in items if it.get_closest_marker("process") is not None]
+    others = [it for it in items if it.get_closest_marker("process") is None]
+    items[:] = [*reversed(processes), *others]
 
 
 def pytest_collection_finish() -> None:
@@ -104,6 +119,21 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def own_postgres() -> Iterator[PostgresServer]:
     """A server that the test may kill."""
     server = new_server("own")
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def mysql_url() -> Iterator[str]:
+    """The address of an empty database on the run's MariaDB server."""
+    with mysql_database(shared_mysql_url()) as url:
+        yield url
+
+
+@pytest.fixture
+def own_mysql() -> Iterator[MariadbServer]:
+    """A MariaDB server that the test may kill."""
+    server = new_mysql_server("own")
     yield server
     server.remove()
 

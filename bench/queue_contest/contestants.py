@@ -26,6 +26,7 @@ class StoreKind(StrEnum):
     SQLITE = "sqlite"
     REDIS = "redis"
     MONGO = "mongo"
+    MYSQL = "mysql"
 
 
 class Measure(StrEnum):
@@ -73,7 +74,8 @@ class Contestant:
 
 ROTA = "Rota"
 ROTA_DOOR = "Rota, door"
-ROTA_RESULTS = "Rota, door with results"
+ROTA_RESULTS = "Rota with results"
+DOOR_RESULTS = "Rota, door with results"
 ROTA_BEFORE = "Rota, other checkout"
 PGQUEUER = "PgQueuer"
 PROCRASTINATE = "Procrastinate"
@@ -91,6 +93,7 @@ TASKIQ = "taskiq"
 SAQ = "SAQ"
 ARQ = "arq"
 MONGO_LOOP = "find_one_and_update"
+MYSQL_LOOP = "SKIP LOCKED, one at a time"
 
 _ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
 _ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
@@ -99,17 +102,19 @@ _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
 
 def list_contestants() -> list[Contestant]:
     """All of them, in the order they are shown in."""
-    listed = [*_on_postgres(), *_on_sqlite(), *_on_redis(), *_on_mongo()]
+    listed = [*_on_postgres(), *_on_sqlite(), *_on_redis(), *_on_mongo(), *_on_mysql()]
     return [each for contestant in listed for each in _with_doors(contestant)]
 
 
 def _with_doors(contestant: Contestant) -> list[Contestant]:
-    """The contestant; after Rota's engine its front door, without and with results."""
+    """The contestant; after Rota's engine its front door, and both with results."""
     if contestant.name != ROTA:
         return [contestant]
     door = replace(contestant, name=ROTA_DOOR, program="on_door")
     settings = {**contestant.settings, "keeps_result": True}
-    return [contestant, door, replace(door, name=ROTA_RESULTS, settings=settings)]
+    with_results = replace(contestant, name=ROTA_RESULTS, settings=settings, measures=DRAINS)
+    door_with_results = replace(door, name=DOOR_RESULTS, settings=settings)
+    return [contestant, door, with_results, door_with_results]
 
 
 def in_other_checkout(
@@ -348,6 +353,32 @@ def _on_mongo() -> list[Contestant]:
             program="on_mongo.on_loop",
             words="one document after the other, the mongodb-cron way; uvloop, finished ones kept",
             is_pending='["crontab", {"sleepUntil": {"$ne": null}}]',
+            settings={"uvloop": True},
+            measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS),
+            drain_share=0.1,
+        ),
+    ]
+
+
+def _on_mysql() -> list[Contestant]:
+    return [
+        Contestant(
+            name=ROTA,
+            store=StoreKind.MYSQL,
+            environment="mysql",
+            program="on_rota",
+            words=f"batch {BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
+            is_pending="SELECT EXISTS (SELECT 1 FROM rota_jobs WHERE status <> 'COMPLETED')",
+            settings={**_ROTA_SETTINGS, "poll": POLL_SECONDS},
+            measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS, Measure.IDLE),
+        ),
+        Contestant(
+            name=MYSQL_LOOP,
+            store=StoreKind.MYSQL,
+            environment="mysql",
+            program="on_mysql.on_loop",
+            words="two short transactions for each job; uvloop, finished ones kept",
+            is_pending="SELECT EXISTS (SELECT 1 FROM queue WHERE status < 2)",
             settings={"uvloop": True},
             measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS),
             drain_share=0.1,

@@ -9,7 +9,7 @@ from bench.queue_contest.harness.places import Ground
 from bench.queue_contest.harness.programs import ContestantError, Entry, entry_folder
 from bench.queue_contest.measures import Figures, measure_drain
 from bench.queue_contest.report import print_machine, print_verdicts
-from bench.queue_contest.targets import Verdict
+from bench.queue_contest.targets import Verdict, judge_runs
 from rich.console import Console
 from rich.table import Table
 
@@ -79,11 +79,13 @@ def _judge(contestant: Contestant, rates: Rates) -> list[Verdict]:
     if contestant.name != ROTA or 1 not in rates:
         return []
     return [
-        Verdict(
-            f"{contestant.store}, {workers} workers against one",
-            GOAL,
-            figures["rate"] / rates[1]["rate"],
-        )
+        verdict
         for workers, figures in rates.items()
         if workers > 1
+        for verdict in judge_runs(
+            f"{contestant.store}, {workers} workers against one",
+            GOAL,
+            [figures["rate"]],
+            [rates[1]["rate"]],
+        )
     ]

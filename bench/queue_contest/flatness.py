@@ -14,7 +14,7 @@ from bench.queue_contest.harness.mongo_place import MongoPlace
 from bench.queue_contest.harness.places import Ground, Place
 from bench.queue_contest.harness.programs import Entry, entry_folder
 from bench.queue_contest.report import TITLES, print_machine, print_verdicts
-from bench.queue_contest.targets import Verdict
+from bench.queue_contest.targets import Verdict, judge_runs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -142,11 +142,13 @@ def _batches_of(costs: Costs) -> list[int]:
 
 def _judge(store: StoreKind, costs: Costs) -> list[Verdict]:
     return [
-        Verdict(
+        verdict
+        for batch in _batches_of(costs)
+        for verdict in judge_runs(
             f"{TITLES[store]} lease and settle, full against empty, batch {batch}",
             GOAL,
-            statistics.median(costs["full", batch]) / statistics.median(costs["empty", batch]),
+            costs["full", batch],
+            costs["empty", batch],
             is_least=False,
         )
-        for batch in _batches_of(costs)
     ]

@@ -6,12 +6,13 @@ from bench.queue_contest.contestants import Contestant, Measure, StoreKind
 from bench.queue_contest.harness.environments import Environments
 from bench.queue_contest.harness.machine import describe_machine
 from bench.queue_contest.harness.mongo_place import describe_mongo
+from bench.queue_contest.harness.mysql_place import describe_mysql
 from bench.queue_contest.harness.places import Ground
 from bench.queue_contest.harness.redis_place import describe_redis
 from bench.queue_contest.measures import Sizes
 from bench.queue_contest.peers.contestant import PAYLOAD_SIZE
 from bench.queue_contest.race import Results
-from bench.queue_contest.targets import Comparison, Verdict
+from bench.queue_contest.targets import Comparison, Ratio, Verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -20,6 +21,7 @@ TITLES = {
     StoreKind.SQLITE: "SQLite",
     StoreKind.REDIS: "Redis",
     StoreKind.MONGO: "MongoDB",
+    StoreKind.MYSQL: "MariaDB",
 }
 
 
@@ -37,6 +39,8 @@ def print_machine(
         console.print(f"Redis: {describe_redis()}")
     if any(contestant.store is StoreKind.MONGO for contestant in contestants):
         console.print(f"MongoDB: {describe_mongo()}")
+    if any(contestant.store is StoreKind.MYSQL for contestant in contestants):
+        console.print(f"MariaDB: {describe_mysql()}")
 
 
 def print_settings(
@@ -132,7 +136,7 @@ def print_comparisons(console: Console, comparisons: list[Comparison]) -> None:
     for each in comparisons:
         form = ",.0f" if each.before >= 100 else ",.1f"
         table.add_row(
-            each.words, format(each.before, form), format(each.now, form), f"{each.ratio:.2f}"
+            each.words, format(each.before, form), format(each.now, form), _show(each.ratio)
         )
     console.print(table)
 
@@ -142,7 +146,19 @@ def print_verdicts(console: Console, verdicts: list[Verdict]) -> None:
     table = Table("goal", "wanted", "measured", "", title="Goals")
     for verdict in verdicts:
         sign = "at least" if verdict.is_least else "at most"
-        word = "[green]reached[/green]" if verdict.is_reached else "[red]missed[/red]"
-        table.add_row(verdict.words, f"{sign} {verdict.goal:g}", f"{verdict.ratio:.2f}", word)
+        table.add_row(
+            verdict.words, f"{sign} {verdict.goal:g}", _show(verdict.ratio), _judge(verdict)
+        )
     if verdicts:
         console.print(table)
+        console.print("in brackets: nine of ten resamples of the runs; the goal within it is a tie")
+
+
+def _judge(verdict: Verdict) -> str:
+    if verdict.is_reached:
+        return "[green]reached[/green]"
+    return "[yellow]tie[/yellow]" if verdict.is_undecided else "[red]missed[/red]"
+
+
+def _show(ratio: Ratio) -> str:
+    return f"{ratio.value:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"

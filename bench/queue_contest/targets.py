@@ -1,15 +1,19 @@
 """What was set as a goal for this contest, and whether this run has reached it."""
 
-from collections.abc import Callable, Iterator
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 
 from bench.queue_contest.contestants import (
     APSW,
     BULLMQ,
+    DOOR_RESULTS,
     GRAPHILE,
     GRAPHILE_DEFAULTS,
     HUEY_OFF,
     MONGO_LOOP,
+    MYSQL_LOOP,
     PGBENCH,
     PGQUEUER,
     ROTA,
@@ -22,7 +26,39 @@ from bench.queue_contest.contestants import (
 )
 from bench.queue_contest.race import Results
 
-_NO_PEERS = (ROTA, ROTA_DOOR, ROTA_RESULTS, ROTA_BEFORE, HUEY_OFF, MONGO_LOOP)
+_NO_PEERS = (
+    *(ROTA, ROTA_RESULTS, ROTA_DOOR, DOOR_RESULTS, ROTA_BEFORE, HUEY_OFF),
+    *(MONGO_LOOP, MYSQL_LOOP),
+)
+
+
+RESAMPLES = 2_000
+TAIL = 0.05
+"""Of the resamples at each end that lie outside the interval: it holds nine in ten."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The ratio of two medians, and between which values it lies in nine of ten resamples."""
+
+    value: float
+    low: float
+    high: float
+
+
+def compare_runs(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
+    """The ratio of the medians of two series of runs; None if one has no runs."""
+    if not ours or not theirs:
+        return None
+    chance = Random(len(ours))  # the same runs always give the same interval
+    ratios = sorted(
+        statistics.median(chance.choices(ours, k=len(ours)))
+        / statistics.median(chance.choices(theirs, k=len(theirs)))
+        for _ in range(RESAMPLES)
+    )
+    outside = int(TAIL * RESAMPLES)
+    value = statistics.median(ours) / statistics.median(theirs)
+    return Ratio(value, ratios[outside], ratios[-outside - 1])
 
 
 @dataclass(frozen=True)
@@ -31,12 +67,18 @@ class Verdict:
 
     words: str
     goal: float
-    ratio: float
+    ratio: Ratio
     is_least: bool = True
 
     @property
     def is_reached(self) -> bool:
-        return self.ratio >= self.goal if self.is_least else self.ratio <= self.goal
+        value = self.ratio.value
+        return value >= self.goal if self.is_least else value <= self.goal
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the runs differ too much to tell."""
+        return self.ratio.low <= self.goal <= self.ratio.high
 
 
 def judge(results: Results) -> list[Verdict]:
@@ -47,6 +89,7 @@ def judge(results: Results) -> list[Verdict]:
         *_on_sqlite(results),
         *_on_redis(results),
         *_on_mongo(results),
+        *_on_mysql(results),
         *_doors(results),
         *_doors_against_peers(results),
         *_other_checkout(results),
@@ -54,14 +97,15 @@ def judge(results: Results) -> list[Verdict]:
 
 
 def _doors(results: Results) -> Iterator[Verdict]:
-    """The front door beside the bare engine: 5 % for the door, 15 % for results."""
+    """The front door beside the bare engine that does the same work."""
     for store in StoreKind:
         for measure in (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN):
             rate = _rates(results, measure, store)
             words = f"{store} {measure}: the door against the engine"
-            yield from _compare(words, 0.95, rate(ROTA_DOOR), rate(ROTA))
-            words = f"{store} {measure}: the door with results against the engine"
-            yield from _compare(words, 0.85, rate(ROTA_RESULTS), rate(ROTA))
+            yield from judge_runs(words, 0.95, rate(ROTA_DOOR), rate(ROTA))
+            words = f"{store} {measure}: the door against the engine, with results"
+            engine = rate(ROTA_RESULTS) or rate(ROTA)  # an insert knows nothing of results
+            yield from judge_runs(words, 0.95, rate(DOOR_RESULTS), engine)
 
 
 def _doors_against_peers(results: Results) -> Iterator[Verdict]:
@@ -74,11 +118,11 @@ def _doors_against_peers(results: Results) -> Iterator[Verdict]:
         ]
         for measure in (Measure.ENQUEUE, Measure.BULK, Measure.DRAIN, Measure.DRAIN_TWO):
             rate = _rates(results, measure, store)
-            best = max((it for it in map(rate, peers) if it is not None), default=None)
+            best = _best(map(rate, peers))
             words = f"{store} {measure}: the door against the best peer"
-            yield from _compare(words, 1.0, rate(ROTA_DOOR), best)
+            yield from judge_runs(words, 1.0, rate(ROTA_DOOR), best)
             words = f"{store} {measure}: the door with results against the best peer"
-            yield from _compare(words, 1.0, rate(ROTA_RESULTS), best)
+            yield from judge_runs(words, 1.0, rate(DOOR_RESULTS), best)
 
 
 def _on_postgres(results: Results) -> Iterator[Verdict]:
@@ -86,76 +130,88 @@ def _on_postgres(results: Results) -> Iterator[Verdict]:
     two = _rates(results, Measure.DRAIN_TWO, StoreKind.POSTGRES)
     single = _rates(results, Measure.ENQUEUE, StoreKind.POSTGRES)
     bulk = _rates(results, Measure.BULK, StoreKind.POSTGRES)
-    yield from _compare("PostgreSQL drain against PgQueuer", 1.5, drain(ROTA), drain(PGQUEUER))
-    yield from _compare("PostgreSQL drain against Graphile", 1.0, drain(ROTA), drain(GRAPHILE))
-    yield from _compare("PostgreSQL drain against pgbench", 0.6, drain(ROTA), drain(PGBENCH))
-    yield from _compare("PostgreSQL drain, two against one", 1.0, two(ROTA), drain(ROTA))
-    yield from _compare(
+    yield from judge_runs("PostgreSQL drain against PgQueuer", 1.5, drain(ROTA), drain(PGQUEUER))
+    yield from judge_runs("PostgreSQL drain against Graphile", 1.0, drain(ROTA), drain(GRAPHILE))
+    yield from judge_runs("PostgreSQL drain against pgbench", 0.6, drain(ROTA), drain(PGBENCH))
+    yield from judge_runs("PostgreSQL drain, two against one", 1.0, two(ROTA), drain(ROTA))
+    yield from judge_runs(
         "PostgreSQL enqueue one by one against PgQueuer", 1.0, single(ROTA), single(PGQUEUER)
     )
-    peers = [rate for rate in (bulk(PGQUEUER), bulk(GRAPHILE)) if rate is not None]
-    yield from _compare(
-        "PostgreSQL bulk against the best peer", 1.2, bulk(ROTA), max(peers, default=None)
-    )
+    best = _best([bulk(PGQUEUER), bulk(GRAPHILE)])
+    yield from judge_runs("PostgreSQL bulk against the best peer", 1.2, bulk(ROTA), best)
 
 
 def _latency(results: Results) -> Iterator[Verdict]:
     for name in ("p50_ms", "p99_ms"):
-        waited = [
-            results.median(f"{peer} on {StoreKind.POSTGRES}", Measure.LATENCY, name)
+        ours, *peers = (
+            results.values(f"{peer} on {StoreKind.POSTGRES}", Measure.LATENCY, name)
             for peer in (ROTA, PGQUEUER, GRAPHILE, GRAPHILE_DEFAULTS)
-        ]
-        peers = [each for each in waited[1:] if each is not None]
+        )
+        best = min((each for each in peers if each), key=statistics.median, default=())
         words = f"PostgreSQL latency {name[:3]} against the best peer"
-        for verdict in _compare(words, 1.0, waited[0], min(peers, default=None)):
-            yield Verdict(verdict.words, verdict.goal, verdict.ratio, is_least=False)
+        yield from judge_runs(words, 1.0, ours, best, is_least=False)
 
 
 def _on_sqlite(results: Results) -> Iterator[Verdict]:
     drain = _rates(results, Measure.DRAIN, StoreKind.SQLITE)
-    yield from _compare(
+    yield from judge_runs(
         "SQLite drain, durable, against Huey that is not", 1.5, drain(ROTA), drain(HUEY_OFF)
     )
-    yield from _compare("SQLite drain against the raw statements", 0.6, drain(ROTA), drain(APSW))
+    yield from judge_runs("SQLite drain against the raw statements", 0.6, drain(ROTA), drain(APSW))
 
 
 def _on_redis(results: Results) -> Iterator[Verdict]:
     drain = _rates(results, Measure.DRAIN, StoreKind.REDIS)
     bulk = _rates(results, Measure.BULK, StoreKind.REDIS)
-    yield from _compare("Redis drain against BullMQ", 1.5, drain(ROTA), drain(BULLMQ))
-    yield from _compare("Redis bulk against BullMQ", 1.0, bulk(ROTA), bulk(BULLMQ))
+    yield from judge_runs("Redis drain against BullMQ", 1.5, drain(ROTA), drain(BULLMQ))
+    yield from judge_runs("Redis bulk against BullMQ", 1.0, bulk(ROTA), bulk(BULLMQ))
 
 
 def _on_mongo(results: Results) -> Iterator[Verdict]:
     drain = _rates(results, Measure.DRAIN, StoreKind.MONGO)
-    yield from _compare(
+    yield from judge_runs(
         "MongoDB drain against find_one_and_update", 3.0, drain(ROTA), drain(MONGO_LOOP)
     )
 
 
-def _rates(results: Results, measure: Measure, store: StoreKind) -> Callable[[str], float | None]:
-    return lambda name: results.median(f"{name} on {store}", measure, "rate")
+def _on_mysql(results: Results) -> Iterator[Verdict]:
+    drain = _rates(results, Measure.DRAIN, StoreKind.MYSQL)
+    yield from judge_runs(
+        "MariaDB drain against SKIP LOCKED, one at a time", 3.0, drain(ROTA), drain(MYSQL_LOOP)
+    )
 
 
-def _compare(
-    words: str, goal: float, ours: float | None, theirs: float | None
+def _rates(results: Results, measure: Measure, store: StoreKind) -> Callable[[str], list[float]]:
+    return lambda name: results.values(f"{name} on {store}", measure, "rate")
+
+
+def _best(runs: Iterable[Sequence[float]]) -> Sequence[float]:
+    return max((each for each in runs if each), key=statistics.median, default=())
+
+
+def judge_runs(
+    words: str,
+    goal: float,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    *,
+    is_least: bool = True,
 ) -> Iterator[Verdict]:
-    if ours is not None and theirs:
-        yield Verdict(words, goal, ours / theirs)
+    """The verdict about two series of runs, if both have runs."""
+    ratio = compare_runs(ours, theirs)
+    if ratio is not None:
+        yield Verdict(words, goal, ratio, is_least)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of the other checkout and of this one."""
+    """One figure of the other checkout and of this one, as medians, and their ratio."""
 
     words: str
     before: float
     now: float
+    ratio: Ratio
     is_rate: bool = True
-
-    @property
-    def ratio(self) -> float:
-        return self.now / self.before
 
 
 def compare_checkouts(results: Results) -> Iterator[Comparison]:
@@ -175,10 +231,11 @@ def _compare_figure(
     results: Results, store: StoreKind, measure: Measure, name: str, words: str
 ) -> Iterator[Comparison]:
     before, now = (
-        results.median(f"{who} on {store}", measure, name) for who in (ROTA_BEFORE, ROTA)
+        results.values(f"{who} on {store}", measure, name) for who in (ROTA_BEFORE, ROTA)
     )
-    if before and now is not None:
-        yield Comparison(f"{store} {words}", before, now, is_rate=name == "rate")
+    if any(before) and (ratio := compare_runs(now, before)) is not None:
+        medians = (statistics.median(before), statistics.median(now))
+        yield Comparison(f"{store} {words}", *medians, ratio, is_rate=name == "rate")
 
 
 def _other_checkout(results: Results) -> Iterator[Verdict]:

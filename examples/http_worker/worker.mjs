@@ -56,6 +56,7 @@ export class Worker {
       queues: this.queues,
       kinds: Object.keys(this.handlers),
       limit: free,
+      concurrency: this.concurrency,
       lease_seconds: this.leaseSeconds,
       wait_seconds: this.waitSeconds,
     };

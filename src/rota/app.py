@@ -45,7 +45,7 @@ from rota.task import (
 )
 from rota.triggers.zone import Fold, Gap, load_zone
 from rota.worker import Context, WorkerSettings
-from rota.worker.middleware import Lifespan, Middleware
+from rota.worker.context import Lifespan, Middleware
 from rota.worker.registry import RunIn
 
 P = ParamSpec("P")
@@ -233,6 +233,11 @@ class Rota(AppExecution):
 def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
     """The options of a declaration; an error names the function and the line."""
     given = {name: value for name, value in options.items() if name != "name"}
+    known = TaskOptions.__struct_fields__
+    for name in given:
+        if name not in known:
+            reason = f"{name} is not an option of a task; there are name, {', '.join(known)}"
+            raise refuse_declaration(function, reason)
     try:
         _replace(given, "queue", read_queue)
         _replace(given, "priority", read_priority)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
 from rota.errors import AppUseError
-from rota.ops.catalogue import publish_kinds
+from rota.ops.kinds import publish_kinds
 from rota.runtime.configuration import read_configuration
 from rota.runtime.observation import observed
 from rota.runtime.wiring import check_address
@@ -20,7 +20,7 @@ from rota.task import Task
 from rota.testing.virtual_app import VirtualApp, virtual_app
 from rota.unique import sweep_unique
 from rota.worker import StopReport, Worker, WorkerSettings, run_until_signalled
-from rota.worker.middleware import Lifespan, Middleware
+from rota.worker.context import Lifespan, Middleware
 
 
 class AppExecution:

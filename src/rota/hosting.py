@@ -20,8 +20,9 @@ from rota.clock.protocol import Clock
 from rota.errors import invalid
 from rota.execution import running_worker
 from rota.jobs.record import DEFAULT_TENANT
-from rota.runtime.observation import observed, recording
-from rota.runtime.search_index import indexing
+from rota.runtime.observation import observed
+from rota.runtime.process import in_background
+from rota.runtime.search_index import keep_index
 from rota.runtime.watch import watching
 from rota.server import ServerSettings, create_app
 from rota.session import Session
@@ -104,7 +105,7 @@ async def running(
             await stack.enter_async_context(observed(worker, session.store, session.clock))
         else:
             stats = StatsRecorder(session.store, session.clock)
-            await stack.enter_async_context(recording(stats))
+            await stack.enter_async_context(in_background(stats.run(), "rota stats"))
             served = ServerSettings(checks=app.list_checks(), stats=stats, worker=settings)
             found = _find_auth(auth, session)
             pages = create_app(session.store, found, settings=served, clock=session.clock)
@@ -113,8 +114,8 @@ async def running(
             stack.callback(_unmount, mounted, pages)
             await stack.enter_async_context(watching(session.store, session.clock))
             list_tenants = partial(_list_tenants, found)
-            index = indexing(session.store, session.clock, list_tenants)
-            await stack.enter_async_context(index)
+            index = keep_index(session.store, session.clock, list_tenants)
+            await stack.enter_async_context(in_background(index, "rota search index"))
         if work:
             await stack.enter_async_context(running_worker(worker))
         yield session

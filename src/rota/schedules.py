@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
 from rota.errors import ConflictError, InvalidInputError, RotaError, StoreError
-from rota.fleet.presence import SignOfLife, sweep
+from rota.fleet.presence import SignOfLife
 from rota.jobs.fields import read_name, read_word
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.schedules import (
@@ -42,6 +42,12 @@ from rota.rail.jobs import ROUND_LIMIT
 from rota.schedule import ScheduleOptions, When, define, read_rule
 from rota.session import Session
 from rota.signature import locate, refuse_declaration
+from rota.stores.documents import (
+    all_documents,
+    decode_body,
+    find_document,
+    remove_documents,
+)
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 from rota.task import Task
 
@@ -370,15 +376,14 @@ class Reconciler:
 
     async def _find_living(self) -> set[str]:
         now, living = self._session.clock.now(), set()
-        async for page in self._session.store.scan(HOSTS):
-            for document in page:
-                host = _read_host(document)
-                if host is not None and host.app == self._app and not host.is_gone(now):
-                    living.add(host.fingerprint)
+        async for document in all_documents(self._session.store, HOSTS):
+            host = decode_body(document, _Host, None)
+            if host is not None and host.app == self._app and not host.is_gone(now):
+                living.add(host.fingerprint)
         return living
 
     async def _read_state(self) -> tuple[_AppState | None, int | None]:
-        found = (await self._session.store.read(APPS, [self._app])).get(self._app)
+        found = await find_document(self._session.store, APPS, self._app)
         if found is None:
             return None, None
         return msgspec.json.decode(found.body, type=_AppState), found.version
@@ -387,13 +392,6 @@ class Reconciler:
         async for each in scan_schedules(self._session.store):
             if each.schedule.app == self._app:
                 yield each
-
-
-def _read_host(document: Document) -> _Host | None:
-    try:
-        return msgspec.json.decode(document.body, type=_Host)
-    except msgspec.DecodeError:
-        return None
 
 
 def _log_plan(plan: SchedulePlan) -> None:
@@ -462,12 +460,12 @@ class _HostSign:
     async def show(self) -> None:
         now = self._clock.now()
         await self._sign.show(msgspec.json.encode(_Host(self._app, self._chosen, now)))
-        await sweep(self._store, HOSTS, lambda document: _is_gone(document, now))
+        await remove_documents(self._store, HOSTS, lambda document: _is_gone(document, now))
 
     async def withdraw(self) -> None:
         await self._sign.withdraw()
 
 
 def _is_gone(document: Document, now: datetime) -> bool:
-    host = _read_host(document)
+    host = decode_body(document, _Host, None)
     return host is None or host.is_gone(now)

@@ -11,7 +11,8 @@ from types import UnionType
 from typing import Any, NamedTuple, Never, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec import ValidationError, convert
+from msgspec.structs import asdict, astuple
 
 from rota.errors import InvalidArgumentsError, TaskDeclarationError
 from rota.jobs import JobId
@@ -91,7 +92,7 @@ class TaskSignature:
             return self._bind_outputs(given)
         try:
             self._decode_typed(encoded)
-        except msgspec.ValidationError as error:
+        except ValidationError as error:
             raise self._refuse(str(error), given) from error
         return Arguments(read_encoded_payload(encoded))
 
@@ -99,8 +100,8 @@ class TaskSignature:
         """The arguments in a payload. InvalidArgumentsError when they do not fit the signature."""
         hints = self._hints or self._resolve()
         try:
-            named = asdict(msgspec.convert(payload, self._model))
-        except msgspec.ValidationError:  # perhaps a mapping whose keys are not texts
+            named = asdict(convert(payload, self._model))
+        except ValidationError:  # perhaps a mapping whose keys are not texts
             named = asdict(self._convert(payload))
         if hints.has_defaults:
             named = {name: value for name, value in named.items() if value is not msgspec.UNSET}
@@ -109,30 +110,35 @@ class TaskSignature:
     def make_call(self, otherwise: Callable[[Context], Any]) -> Callable[[Context], Any]:
         """Calls the function with the payload of a job; ``otherwise`` if that is not plain.
 
-        This is in the way of every job, so it does in one frame what ``decode`` does in several.
+        This is in the way of every job, so it passes the arguments by position, without a dict in
+        between. Defaults and a context that is not the first parameter are left to ``otherwise``.
         """
         hints, function, model = self._resolve(), self.function, self._model
-        has_defaults, context_name = hints.has_defaults, hints.context
-        if hints.positional:
+        count, first = len(hints.arguments), next(iter(self._parameters), None)
+        if hints.context not in (None, first) or self._has_keyword_only():
             return otherwise
+        has_context = hints.context is not None
 
         def call(context: Context) -> Any:
+            payload = context.job.payload
             try:
-                named = asdict(msgspec.convert(context.job.payload, model))
-            except msgspec.ValidationError:
+                values = astuple(convert(payload, model))
+            except ValidationError:
                 return otherwise(context)
-            if has_defaults:
-                named = {name: value for name, value in named.items() if value is not msgspec.UNSET}
-            if context_name is not None:
-                named[context_name] = context
-            return function(**named)
+            if len(payload) < count:
+                return otherwise(context)
+            return function(context, *values) if has_context else function(*values)
 
         return call
 
+    def _has_keyword_only(self) -> bool:
+        kinds = {parameter.kind for parameter in self._parameters.values()}
+        return Parameter.KEYWORD_ONLY in kinds
+
     def _convert(self, payload: Any) -> Any:
         try:
-            return msgspec.convert(payload, self._model, str_keys=True)
-        except msgspec.ValidationError as error:
+            return convert(payload, self._model, str_keys=True)
+        except ValidationError as error:
             raise self._refuse(str(error), payload) from error
 
     def json_schema(self) -> dict[str, Any]:
@@ -218,8 +224,8 @@ class TaskSignature:
                 )
             return
         try:
-            msgspec.convert(payload[name], hint, str_keys=True)
-        except msgspec.ValidationError as error:
+            convert(payload[name], hint, str_keys=True)
+        except ValidationError as error:
             raise self._refuse(_with_path(str(error), name), given) from error
 
     def _refuse(self, reason: str, given: Any) -> InvalidArgumentsError:
@@ -284,6 +290,7 @@ def _read_hints(function: Callable[..., Any], parameters: Mapping[str, Parameter
             if context is not None:
                 reason = f"both {context} and {name} are a Context; one is enough"
                 raise refuse_declaration(function, reason)
+            _check_kind(function, parameter)
             context = name
             continue
         _check_parameter(function, parameter, hints)
@@ -302,17 +309,24 @@ def _check_parameter(
     function: Callable[..., Any], parameter: Parameter, hints: Mapping[str, Any]
 ) -> None:
     name = parameter.name
-    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-        reason = f"parameter {parameter} takes any number of values; use a list or a dict"
-        raise refuse_declaration(function, reason)
+    _check_kind(function, parameter)
     if name not in hints:
         reason = f"parameter {name} has no annotation, so nothing can validate it; add a type"
+        raise refuse_declaration(function, reason)
+    if Context in get_args(hints[name]):
+        reason = f"parameter {name}: annotate it as Context alone; every run has exactly one"
         raise refuse_declaration(function, reason)
     try:
         msgspec.json.schema(hints[name])
     except TypeError as error:
         reason = f"parameter {name}: {hints[name]!r} cannot be validated: {_last_line(error)}"
         raise refuse_declaration(function, reason) from error
+
+
+def _check_kind(function: Callable[..., Any], parameter: Parameter) -> None:
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        reason = f"parameter {parameter} takes any number of values; use a list or a dict"
+        raise refuse_declaration(function, reason)
 
 
 def _check_result(function: Callable[..., Any], hint: Any) -> None:
@@ -333,7 +347,7 @@ def _make_model(
         for name, hint in hints.arguments.items()
     ]
     name = getattr(function, "__name__", "task")
-    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True, gc=False)
 
 
 def _result_type(hint: Any) -> Any:

@@ -20,7 +20,7 @@ from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
 from rota.jobs.fields import read_flag, read_id, read_instant, read_priority, read_queue, read_word
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
-from rota.ops.catalogue import KindEntry
+from rota.ops.kinds import KindEntry
 from rota.outputs import OUTPUT, may_hold_outputs, resolve_outputs
 from rota.schedule import (
     ScheduleHandle,

@@ -1,8 +1,8 @@
 """The connection behind a transaction of the caller: what ``within=`` accepts.
 
-Besides the connections that stores know (asyncpg, psycopg 3, apsw), these are SQLAlchemy's sessions
-and connections, sync and async, and Django's connections. Neither needs to be installed: a caller
-that has one of these objects has loaded its package.
+Besides the connections that stores know (asyncpg, psycopg 3, asyncmy, apsw), these are SQLAlchemy's
+sessions and connections, sync and async, and Django's connections. Neither needs to be installed: a
+caller that has one of these objects has loaded its package.
 """
 
 import sys

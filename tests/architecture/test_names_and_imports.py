@@ -9,7 +9,12 @@ from pathlib import Path
 from tests.architecture import reading, source_tree
 from tests.architecture.source_tree import Module
 
-LAZY_IMPORTERS = ("src/rota/runtime/wiring", "src/rota/runtime/watch", "src/rota/cli/")
+LAZY_IMPORTERS = (
+    "src/rota/cli/",
+    "src/rota/client/connection",
+    "src/rota/runtime/watch",
+    "src/rota/runtime/wiring",
+)
 """May import inside a function: a driver loads when its store opens, a command when it runs."""
 
 

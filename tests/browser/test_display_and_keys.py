@@ -59,6 +59,27 @@ def test_rows_are_walked_selected_and_opened_by_keys(anna: Visitor) -> None:
     page.keyboard.press("f")
 
 
+def test_shift_and_a_click_select_a_range_of_rows(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    boxes = page.locator("tbody input[name=id]")
+    boxes.nth(1).click()
+    boxes.nth(4).click(modifiers=["Shift"])
+    expect(page.locator("tbody input[name=id]:checked")).to_have_count(4)
+    expect(page.get_by_text("4 selected")).to_be_visible()
+    boxes.nth(2).click(modifiers=["Shift"])  # the last one clicked was the fifth
+    expect(page.locator("tbody input[name=id]:checked")).to_have_count(1)
+
+
+def test_the_tabs_keep_the_focus_when_they_count_again(anna: Visitor) -> None:
+    page = anna.go("/jobs")
+    tab = page.get_by_role("navigation", name="States").get_by_role("link", name="completed")
+    expect(tab.locator(".count")).to_be_visible()
+    tab.focus()
+    with page.expect_response(lambda it: "/jobs/counts" in it.url):
+        page.evaluate("htmx.trigger(document.body, 'rota:tick')")
+    expect(tab).to_be_focused()
+
+
 def test_the_bar_says_what_an_action_leaves_out_and_stays_in_sight(anna: Visitor) -> None:
     page = anna.go("/jobs?q=4711")
     for box in page.get_by_role("checkbox", name="Select").all()[1:]:

@@ -118,7 +118,7 @@ def test_quiet_hours_are_refused_with_a_reason_set_and_cleared(anna: Visitor) ->
     page.get_by_label("Another kind").fill("receipt.print")
     page.get_by_role("button", name="Notifies people", exact=True).click()
     row = page.get_by_role("row", name="receipt.print")
-    expect(row).to_contain_text("an operator set it")
+    expect(row).to_contain_text("set by an operator")
     row.get_by_role("button", name="as declared").click()
     expect(page.get_by_role("row", name="receipt.print")).to_have_count(0)
 

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from hypothesis import HealthCheck, given, settings
 from tests.contract.strange_stores import strange_records
-from tests.servers.shared import with_option
+from tests.servers.shared import mysql_database, shared_mysql_url, with_option
 
 from rota import open_store
 from rota.ops.store_comparison import Phase
@@ -35,13 +35,15 @@ def test_a_store_that_has_been_to_all_others_is_the_same(
     tmp_path: Path, postgres_database: str, redis_server_url: str, records: list[Record]
 ) -> None:
     run = token_hex(6)
-    chain = [
-        f"sqlite:///{tmp_path}/{run}.db",
-        with_option(postgres_database, "schema", f"copy_{run}"),
-        with_option(redis_server_url, "name", f"copy-{run}"),
-        f"sqlite:///{tmp_path}/{run}-back.db",
-    ]
-    expect_same(asyncio.run(_go_round(chain, records)), records)
+    with mysql_database(shared_mysql_url()) as mysql_url:
+        chain = [
+            f"sqlite:///{tmp_path}/{run}.db",
+            with_option(postgres_database, "schema", f"copy_{run}"),
+            mysql_url,
+            with_option(redis_server_url, "name", f"copy-{run}"),
+            f"sqlite:///{tmp_path}/{run}-back.db",
+        ]
+        expect_same(asyncio.run(_go_round(chain, records)), records)
 
 
 async def _go_round(chain: Sequence[str], records: Sequence[Record]) -> list[Record]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.shards.factory import shards_of
 from tests.server.service import START, Visit, serve
 
 from rota import Scheduler, open_store
@@ -30,10 +31,12 @@ COLLECTIONS = {
 """What is left behind by the parts of a service, one of them each."""
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=["sqlite", "postgres", "mysql", "redis", "shards"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/target.db"
+    if request.param == "shards":
+        return shards_of(*(f"sqlite:///{tmp_path}/target-{number}.db" for number in range(3)))
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 

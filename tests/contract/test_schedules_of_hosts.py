@@ -22,7 +22,7 @@ V1 = {"kept": "@daily", "changed": "0 9 * * *", "gone": "@weekly"}
 V2 = {"kept": "@daily", "changed": "0 10 * * *", "new": "1h"}
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis", "mongo"])
+@pytest.fixture(params=["sqlite", "postgres", "mysql", "redis", "mongo"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/rota.db"

@@ -13,8 +13,8 @@ import pytest
 from tests.docs.surroundings import ROOT, check_output, pinned_surroundings
 from tests.servers.shared import new_database, new_mongo_database, shared_mongo_url, shared_url
 
-SERVICES = {"fastapi_service.py", "flask_service.py"}
-"""These run under a server; ``tests/integrations`` starts them."""
+SERVICES = {"fastapi_service.py", "flask_service.py", "observed.py"}
+"""Apps of a server or worker; ``tests/integrations`` starts them."""
 EXAMPLES = sorted(it for it in (ROOT / "examples").glob("*.py") if it.name not in SERVICES)
 INTRODUCTION = "It prints:\n"
 

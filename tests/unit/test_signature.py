@@ -11,11 +11,13 @@ import pytest
 
 from rota import Context, Discard, Snooze
 from rota.errors import InvalidArgumentsError, TaskDeclarationError
+from rota.jobs import JobRequest, admit_job
 from rota.outputs import Output
 from rota.signature import TaskSignature
 
 JOB = "01890a5d-ac96-774b-bcce-b302099a8057"
 OTHER = "01890a5d-ac96-774b-bcce-b302099a8058"
+NOW = dt.datetime(2026, 1, 5, 9, tzinfo=dt.UTC)
 
 
 class Colour(enum.Enum):
@@ -268,6 +270,12 @@ def _opaque(value: list[Opaque]) -> None: ...
 def _two_contexts(one: Context, two: Context) -> None: ...
 
 
+def _any_number_of_contexts(*contexts: Context) -> None: ...
+
+
+def _optional_context(text: str, context: Context | None = None) -> None: ...
+
+
 def _two_objects(value: User | Point) -> None: ...
 
 
@@ -285,6 +293,8 @@ def _undefined(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # n
         (_options, r"parameter \*\*values: int takes any number of values"),
         (_opaque, "parameter value: list.*Opaque.* cannot be validated"),
         (_two_contexts, "both one and two are a Context; one is enough"),
+        (_any_number_of_contexts, r"parameter \*contexts: .*Context takes any number of values"),
+        (_optional_context, "parameter context: annotate it as Context alone; every run has"),
         (_two_objects, "parameter value: .*Type unions may not contain more than one dict-like"),
         (_opaque_result, "the result: .*Opaque.* cannot be validated"),
         (_undefined, "an annotation is not defined: name 'Nowhere' is not defined"),
@@ -299,3 +309,71 @@ def test_a_parameter_that_cannot_be_validated_is_refused_by_function_and_line(
     file, _, line = refused.value.location.rpartition(":")
     assert file.endswith("test_signature.py")
     assert int(line) == function.__code__.co_firstlineno
+
+
+def plain(number: int, user: User) -> tuple[int, str]:
+    return number, user.name
+
+
+def with_context(context: Context, number: int) -> Any:
+    return context, number
+
+
+def by_position(number: int, /) -> int:
+    return number
+
+
+def with_late_context(number: int, context: Context) -> Any:
+    return number, context
+
+
+def by_name(*, number: int) -> int:
+    return number
+
+
+def with_default(number: int, text: str = "none") -> tuple[int, str]:
+    return number, text
+
+
+def with_nothing() -> str:
+    return "called"
+
+
+def make_context(payload: Any) -> Context:
+    request = JobRequest(name="job", queue="default", kind="kind", payload=payload)
+    return Context(admit_job(request, job_id=JOB, now=NOW), NOW)
+
+
+@pytest.mark.parametrize(
+    ("function", "payload", "is_plain", "expected"),
+    [
+        (plain, {"user": {"name": "Ada"}, "number": 3}, True, (3, "Ada")),
+        (with_context, {"number": 3}, True, ("context", 3)),
+        (by_position, {"number": 3}, True, 3),
+        (with_nothing, {}, True, "called"),
+        (with_default, {"text": "given", "number": 3}, True, (3, "given")),
+        (with_default, {"number": 3}, False, (3, "none")),
+        (with_late_context, {"number": 3}, False, (3, "context")),
+        (by_name, {"number": 3}, False, 3),
+    ],
+)
+def test_a_worker_passes_the_payload_in_the_order_of_the_parameters(
+    function: Any, payload: Any, is_plain: bool, expected: object
+) -> None:
+    signature, context = TaskSignature(function, "task"), make_context(payload)
+    others: list[Context] = []
+
+    def otherwise(given: Context) -> Any:
+        others.append(given)
+        args, kwargs = signature.decode(given.payload)
+        named = {} if signature.context_name is None else {signature.context_name: given}
+        return function(*args, **kwargs, **named)
+
+    result = signature.make_call(otherwise)(context)
+    shown = (
+        tuple("context" if it is context else it for it in result)
+        if isinstance(result, tuple)
+        else result
+    )
+    assert shown == expected
+    assert (not others) is is_plain

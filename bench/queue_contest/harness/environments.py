@@ -21,6 +21,7 @@ REQUIREMENTS = {
     "saq": ["saq[redis,hiredis]", "typing_extensions", "uvloop"],
     "arq": ["arq", "hiredis", "uvloop"],
     "mongo": ["--editable", f"{ROOT}[mongo]", "uvloop"],
+    "mysql": ["--editable", f"{ROOT}[mysql]", "uvloop"],
 }
 SHOWN_PACKAGES = {
     "rota": ["rota", "asyncpg", "apsw", "redis", "msgspec", "uvloop"],
@@ -33,6 +34,7 @@ SHOWN_PACKAGES = {
     "saq": ["saq", "redis", "hiredis", "uvloop"],
     "arq": ["arq", "redis", "hiredis", "uvloop"],
     "mongo": ["rota", "pymongo", "msgspec", "uvloop"],
+    "mysql": ["rota", "asyncmy", "msgspec", "uvloop"],
 }
 
 

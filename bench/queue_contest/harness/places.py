@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from bench.queue_contest.contestants import StoreKind
 from bench.queue_contest.harness.mongo_place import MongoPlace
+from bench.queue_contest.harness.mysql_place import MysqlPlace
 from bench.queue_contest.harness.redis_place import RedisPlace
 from tests.servers.binaries import Installation, find_installations
 from tests.servers.postgres import PostgresServer
@@ -113,7 +114,7 @@ class SqlitePlace:
             path.unlink()
 
 
-Place = PostgresPlace | SqlitePlace | RedisPlace | MongoPlace
+Place = PostgresPlace | SqlitePlace | RedisPlace | MongoPlace | MysqlPlace
 
 
 class Ground:
@@ -162,6 +163,8 @@ class Ground:
             return SqlitePlace(self.folder, self._count)
         if store is StoreKind.REDIS:
             return RedisPlace(self.folder, self._count)
+        if store is StoreKind.MYSQL:
+            return MysqlPlace(self.folder, self._count)
         return MongoPlace(self.folder, self._count)
 
     def new_postgres(self) -> PostgresPlace:

@@ -3,11 +3,16 @@
 import asyncio
 import signal
 from datetime import timedelta
+from typing import Any
 
+import msgspec
 from bench.queue_contest.peers.contestant import SETTINGS, Tally, main
 from bench.queue_contest.peers.rota_store import KIND, RotaStore
 
 from rota.worker import Context, Worker, WorkerSettings
+
+KEEPS_RESULT = bool(SETTINGS.get("keeps_result"))
+"""Only then the options of a handler are used that another checkout may lack."""
 
 
 class OnRota(RotaStore):
@@ -22,10 +27,15 @@ class OnRota(RotaStore):
         )
         worker = Worker(self._store, settings=settings)
 
-        @worker.handler(KIND)
-        async def noop(context: Context) -> None:
-            tally.count(context.payload)
+        async def noop(context: Context) -> dict[str, int] | None:
+            payload = context.payload
+            tally.count(payload)
+            if not KEEPS_RESULT:
+                return None
+            return {"user": payload["user"], "length": len(payload["email"]) + len(payload["pad"])}
 
+        options: dict[str, Any] = {"encode": msgspec.json.encode} if KEEPS_RESULT else {}
+        worker.handler(KIND, **options)(noop)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         await worker.run()
         await self._store.close()

@@ -13,7 +13,6 @@ import msgspec
 import tzlocal
 
 from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
-from rota.jobs import normalize_job_id
 from rota.triggers.cron import Every, parse_cron
 from rota.triggers.dst_notes import describe_change
 from rota.triggers.zone import instants_of, load_zone, transition_around
@@ -39,6 +38,11 @@ def choose_zone(name: str | None) -> ChosenZone:
         return ChosenZone(load_zone(tzlocal.get_localzone_name() or ""), "host")
     except (InvalidZoneError, ZoneInfoNotFoundError):
         return ChosenZone(ZoneInfo("UTC"), "fallback")
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def ask_about(text: str | None) -> dict[str, str]:
@@ -106,28 +110,23 @@ LONGEST_SHOWN = 40
 IdCheck = Callable[[object, str | Sequence[str] | None], None]
 
 
+SHORTEST_START = 4
+_START = re.compile(rf"[0-9a-fA-F-]{{{SHORTEST_START},36}}")
+
+
 def check_ids(field: str) -> IdCheck:
-    """A validator of job ids for an option or argument."""
+    """A validator of job ids, and of the beginnings of ids, for an option or argument."""
 
     def check(_kind: object, given: str | Sequence[str] | None) -> None:
         for each in [given] if isinstance(given, str) else given or ():
-            if normalize_job_id(each) is None:
+            if _START.fullmatch(each) is None:
                 message = f'{field} "{each[:LONGEST_SHOWN]}" {REASON}'
                 raise InvalidInputError(message, {"field": field, "reason": REASON})
 
     return check
 
 
-SHORTEST_START = 4
-_START = re.compile(rf"[0-9a-fA-F-]{{{SHORTEST_START},36}}")
-
-
-def check_argument(_kind: object, given: str | Sequence[str] | None) -> None:
-    """A validator of job ids, and of the beginnings of ids."""
-    for each in [given] if isinstance(given, str) else given or ():
-        if _START.fullmatch(each) is None:
-            message = f'ID "{each[:LONGEST_SHOWN]}" {REASON}'
-            raise InvalidInputError(message, {"field": "ID", "reason": REASON})
+check_argument = check_ids("ID")
 
 
 LONGEST_FILE = 64 << 20

@@ -11,13 +11,9 @@ from cyclopts import App, Parameter
 from rich.progress import Progress
 from rich.prompt import Confirm
 
-from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse
 from rota.cli.job_files import JobFile, open_jobs, read_jobs
 from rota.cli.job_tables import job_columns, job_row
 from rota.cli.options import (
-    GivenTerminal,
-    JsonOption,
     StateOption,
     WhyOption,
     YesOption,
@@ -26,8 +22,8 @@ from rota.cli.options import (
     join_query,
     value,
 )
-from rota.cli.output import Terminal, Viewer, done, print_table
-from rota.cli.place import NOWHERE, Place
+from rota.cli.output import Terminal, Viewer, print_table
+from rota.cli.session import HERE, TenantSession
 from rota.client import Client
 from rota.errors import InvalidInputError
 
@@ -48,7 +44,7 @@ Action = Literal["cancel", "retry", "restore", "run-now", "delete"]
 @Parameter(name="*", group="Which jobs")
 @dataclass(frozen=True)
 class Which:
-    """Which jobs are meant: those that fit everything that is said."""
+    """The filters; a job must match all of them."""
 
     queue: Annotated[str | None, value("NAME", "Of this queue.")] = None
     state: StateOption = None
@@ -68,9 +64,7 @@ def create(
     ],
     /,
     *,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Create the jobs that a file lists: all of each thousand, or none.
 
@@ -84,9 +78,9 @@ def create(
         echo '[{"name": "hello", "queue": "default"}]' | rota jobs bulk create -
     """
     with open_jobs(file) as jobs:
-        made = converse(terminal, place, lambda it: _create_all(it, jobs, terminal), makes=True)
+        made = session.talk(lambda it: _create_all(it, jobs, session.terminal), makes=True)
     text = f"{made['created_count']} created, {made['existing_count']} were there already."
-    done(terminal, made, text, as_json=as_json)
+    session.print_done(made, text)
 
 
 @app.command(name="act")
@@ -95,17 +89,15 @@ def act(
     /,
     *,
     which: Which = ALL_OF_THEM,
-    dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
+    dry_run: Annotated[bool, flag("Show what would be done, and do nothing.")] = False,
     yes: YesOption = False,
     why: WhyOption = None,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Act on all jobs that fit the filters, after showing which these are.
+    """Act on all jobs that match the filters, after showing them.
 
-    What is done is what was shown: jobs that come meanwhile are left alone. Try:
+    It acts on the jobs that it showed, not on later ones. Try:
 
         rota jobs bulk act cancel --queue mail --state ready --dry-run
         rota jobs bulk act restore --state cancelled --queue mail
@@ -118,23 +110,21 @@ def act(
         "kind": which.kind,
         "text": which.match,
     }
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    viewer = session.view(zone)
 
     async def talk(client: Client) -> Any:
         plan = await client.post("/jobs/bulk-actions", order)
-        if not as_json:
-            _show_plan(terminal, plan, viewer)
+        if not session.as_json:
+            _show_plan(session.terminal, plan, viewer)
         if dry_run or not plan["count"]:
             return plan
-        _confirm(terminal, f"{action} {_count_jobs(plan['count'])}?", is_sure=yes)
+        _confirm(session.terminal, f"{action} {_count_jobs(plan['count'])}?", is_sure=yes)
         carry_out = {"dry_run": False, "plan_id": plan["plan_id"], "why": why}
         return await client.post("/jobs/bulk-actions", carry_out)
 
-    answer = converse(terminal, place, talk)
-    if as_json:
-        terminal.print_document(answer)
-    elif not answer["is_dry_run"]:
-        _show_result(terminal, answer)
+    answer = session.talk(talk)
+    if not session.is_done(answer) and not answer["is_dry_run"]:
+        _show_result(session.terminal, answer)
 
 
 async def _create_all(client: Client, file: JobFile, terminal: Terminal) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rota.cli.options import GivenTerminal, JsonOption, StoreOption
-from rota.cli.place import DEFAULT_STORE
+from rota.cli.options import StoreOption
+from rota.cli.output import PLAIN, Output
+from rota.cli.session import DEFAULT_STORE
 from rota.clock.protocol import Clock
 from rota.escape import escape
 from rota.ops.notices import find_notices
@@ -35,11 +36,11 @@ LateOption = Annotated[
 ]
 DeadLettersOption = Annotated[
     int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still fine."),
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are acceptable."),
 ]
 StalledOption = Annotated[
     int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are still fine."),
+    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are acceptable."),
 ]
 TenantOption = Annotated[
     list[str] | None,
@@ -47,7 +48,7 @@ TenantOption = Annotated[
         name="--tenant",
         metavar="NAME",
         negative="",
-        help="Count the dead letters of this tenant only; may be given again.",
+        help="Count the dead letters of this tenant only. Repeatable.",
     ),
 ]
 
@@ -65,21 +66,20 @@ def check(
     dead_letters: DeadLettersOption = 0,
     stalled: StalledOption = 0,
     tenant: TenantOption = None,
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> int:
     """Print what needs attention. Returns the exit status."""
     limits = Thresholds(
         dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
     )
-    standing, findings = asyncio.run(_examine(store, terminal.clock, limits, tenant or []))
-    if as_json:
-        terminal.print_document(check_document(standing, findings))
+    standing, findings = asyncio.run(_examine(store, output.terminal.clock, limits, tenant or []))
+    if output.as_json:
+        output.terminal.print_document(check_document(standing, findings))
         return _exit_status(findings)
     for finding in findings:
-        terminal.print_text(escape(finding.text), "yellow")
+        output.terminal.print_text(escape(finding.text), "yellow")
     if not findings:
-        terminal.print_text("All is well.", "bold")
+        output.terminal.print_text("All is well.", "bold")
     return _exit_status(findings)
 
 

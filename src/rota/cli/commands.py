@@ -54,6 +54,17 @@ The default is sqlite:///rota.db in the working directory, or the address in
 the environment variable ROTA_STORE.
 """
 
+SHARDS = """Shards: several stores that work as one, and moves of tenants.
+
+The address of the store begins with shards: and is an argument, or ROTA_STORE
+in the environment. Try:
+
+    rota shards status
+    rota shards move acme two
+    rota shards add three
+    rota shards drain two
+"""
+
 CRON = """Cron expressions: when they are due, and what they mean.
 
 An expression is five fields: minute, hour, day of month, month, weekday. Try:
@@ -341,6 +352,7 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("tenants", "tenants:tenants", TENANTS),
         ("tokens", "tokens:app", TOKENS),
         ("store", "store:app", STORE),
+        ("shards", "shards:app", SHARDS),
     ),
     "Ask about schedules": (
         ("cron", "cron:app", CRON),

@@ -24,11 +24,9 @@ from rota.cli.options import (
     FoldOption,
     FromOption,
     GapOption,
-    GivenTerminal,
-    JsonOption,
     ZoneOption,
 )
-from rota.cli.output import print_table
+from rota.cli.output import PLAIN, Output, print_table
 from rota.errors import InvalidCronExpressionError
 from rota.triggers.cron import Cron, Dialect, FieldCron, parse_cron, settle_zone
 from rota.triggers.cron_fields import (
@@ -103,8 +101,7 @@ def list_next(
     dialect: DialectOption = "posix",
     gap: GapOption = "skip",
     fold: FoldOption = "both",
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
     """List the next occurrences, in local time and UTC.
 
@@ -116,15 +113,15 @@ def list_next(
     """
     cron = _parse(expression, dialect)
     zone = settle_zone(expression, zone)[1]
-    question = read_question(terminal, zone, start, gap, fold)
+    question = read_question(output.terminal, zone, start, gap, fold)
     listing = _list(cron, question, count)
-    if as_json:
+    if output.as_json:
         document = _document(cron, dialect, question)
-        terminal.print_document({**document, **listing_document(listing)})
+        output.terminal.print_document({**document, **listing_document(listing)})
         return
-    remark_on_zone(terminal, question)
-    print_heading(terminal, cron.describe(), listing)
-    print_listing(terminal.out, listing)
+    remark_on_zone(output.terminal, question)
+    print_heading(output.terminal, cron.describe(), listing)
+    print_listing(output.terminal.out, listing)
 
 
 @app.command(name="explain")
@@ -137,8 +134,7 @@ def explain(
     dialect: DialectOption = "posix",
     gap: GapOption = "skip",
     fold: FoldOption = "both",
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
     """Say in words what an expression means, field by field.
 
@@ -149,23 +145,23 @@ def explain(
     """
     cron = _parse(expression, dialect)
     zone = settle_zone(expression, zone)[1]
-    question = read_question(terminal, zone, start, gap, fold)
+    question = read_question(output.terminal, zone, start, gap, fold)
     listing = _list(cron, question, _EXPLAINED_COUNT)
-    if as_json:
+    if output.as_json:
         meaning = {"fields": _fields_document(cron), "day_rule": _day_rule(cron)}
         document = _document(cron, dialect, question)
-        terminal.print_document({**document, **meaning, **listing_document(listing)})
+        output.terminal.print_document({**document, **meaning, **listing_document(listing)})
         return
-    remark_on_zone(terminal, question)
-    terminal.print_text(cron.describe(), "bold")
-    terminal.print_text(f"Dialect: {dialect}\n", "dim")
+    remark_on_zone(output.terminal, question)
+    output.terminal.print_text(cron.describe(), "bold")
+    output.terminal.print_text(f"Dialect: {dialect}\n", "dim")
     if isinstance(cron, FieldCron):
-        print_fields(terminal.out, cron.fields)
-        terminal.print_text()
+        print_fields(output.terminal.out, cron.fields)
+        output.terminal.print_text()
     if _day_rule(cron) == "either":
-        terminal.print_text("A date counts when its day or its weekday matches.\n")
-    print_heading(terminal, "Next three", listing)
-    print_listing(terminal.out, listing)
+        output.terminal.print_text("A date counts when its day or its weekday matches.\n")
+    print_heading(output.terminal, "Next three", listing)
+    print_listing(output.terminal.out, listing)
 
 
 def _parse(expression: str, dialect: Dialect) -> Cron:

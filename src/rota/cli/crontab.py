@@ -16,8 +16,15 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from rota.cli.options import DialectOption, GivenTerminal, JsonOption
-from rota.cli.output import Terminal, print_verbatim, reason_of, underline
+from rota.cli.options import DialectOption
+from rota.cli.output import (
+    PLAIN,
+    Output,
+    Terminal,
+    print_verbatim,
+    reason_of,
+    underline,
+)
 from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
 from rota.escape import escape
 from rota.triggers.cron import Dialect, parse_cron
@@ -163,8 +170,7 @@ def check(
         bool,
         Parameter(negative="--no-command", help="Whether a command follows each expression."),
     ] = True,
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> bool:
     """Check every line of a crontab; exit status 1 if any is bad.
 
@@ -177,12 +183,12 @@ def check(
     """
     form = CrontabForm(dialect, has_commands=command)
     with _open(file) as source:
-        lines = _with_progress(_read_lines(source, file), _size_of(source), terminal.err)
+        lines = _with_progress(_read_lines(source, file), _size_of(source), output.terminal.err)
         findings = check_lines(lines, form)
-    if as_json:
-        terminal.print_document({"file": file, "dialect": dialect, **findings.to_document()})
+    if output.as_json:
+        output.terminal.print_document({"file": file, "dialect": dialect, **findings.to_document()})
     else:
-        _print_findings(terminal, file, findings)
+        _print_findings(output.terminal, file, findings)
     return not findings.problems
 
 

@@ -5,24 +5,20 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import check_argument, choose_zone
-from rota.cli.connection import converse, find_job
+from rota.cli.arguments import check_argument
 from rota.cli.job_tables import ATTEMPT_COLUMNS, LETTER_COLUMNS, attempt_rows, job_facts, letter_row
 from rota.cli.options import (
     CascadeOption,
-    GivenTerminal,
     JobArgument,
-    JsonOption,
     LimitOption,
     WhyOption,
     ZoneOption,
     flag,
     value,
 )
-from rota.cli.output import Viewer, done, print_items, print_table, tell_replacements
-from rota.cli.place import NOWHERE, Place
+from rota.cli.output import print_table, tell_replacements
+from rota.cli.session import HERE, TenantSession, path_of
 from rota.client import Client
-from rota.client.client import path_of
 from rota.errors import InvalidInputError
 from rota.escape import escape
 
@@ -43,12 +39,12 @@ LetterArguments = Annotated[
 @Parameter(name="*", group="Which dead letters")
 @dataclass(frozen=True)
 class Which:
-    """Which dead letters are meant: those that fit everything that is said."""
+    """The filters; a dead letter must match all of them."""
 
-    kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None
-    queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None
+    kind: Annotated[str | None, value("NAME", "Only jobs of this kind.")] = None
+    queue: Annotated[str | None, value("NAME", "Only jobs of this queue.")] = None
     error: Annotated[str | None, value("TEXT", "Only with this text in the last error.")] = None
-    with_discarded: Annotated[bool, flag("Also those that their handler gave up.")] = False
+    with_discarded: Annotated[bool, flag("Also jobs that their handler discarded.")] = False
 
     def to_filters(self) -> dict[str, Any]:
         return {
@@ -69,9 +65,7 @@ def list_letters(
     with_retried: Annotated[bool, flag("Also those that were retried already.")] = False,
     limit: LimitOption = 20,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """List dead letters, the newest first, with what went wrong last.
 
@@ -81,44 +75,30 @@ def list_letters(
         rota dlq list --kind http.request --error timeout --json
     """
     query = {**which.to_filters(), "with_retried": with_retried}
-    listed = converse(terminal, place, lambda it: it.collect("/dead-letters", query, limit=limit))
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    print_items(
-        terminal,
-        listed,
-        LETTER_COLUMNS,
-        lambda it: letter_row(it, viewer),
-        as_json=as_json,
-        noun="dead letter",
+    listed = session.collect("dead-letters", query=query, limit=limit)
+    viewer = session.view(zone)
+    session.print_items(
+        listed, LETTER_COLUMNS, lambda it: letter_row(it, viewer), noun="dead letter"
     )
 
 
 @app.command(name="show")
-def show(
-    job_id: JobArgument,
-    /,
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
     """Show a dead letter with all its attempts.
 
     Try:
 
         rota dlq show 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    job_id = find_job(terminal, place, job_id)
-    letter = converse(terminal, place, lambda it: it.get(path_of("dead-letters", job_id)))
-    if as_json:
-        terminal.print_document(letter)
+    job_id = session.find_job(job_id)
+    letter = session.get("dead-letters", job_id)
+    if session.is_done(letter):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    viewer = session.view(zone)
     job = letter["job"]
-    print_table(terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
-    terminal.print_text()
-    print_table(terminal.out, ATTEMPT_COLUMNS, attempt_rows(letter["attempts"], viewer))
+    print_table(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
+    session.terminal.print_text()
+    print_table(session.terminal.out, ATTEMPT_COLUMNS, attempt_rows(letter["attempts"], viewer))
 
 
 @app.command(name="retry")
@@ -127,17 +107,15 @@ def retry(
     /,
     *,
     all_of_them: Annotated[
-        bool, flag("All that fit the filters, up to 1,000.", name="--all")
+        bool, flag("All that match the filters, up to 1,000.", name="--all")
     ] = False,
     which: Which = ALL_OF_THEM,
     cascade: CascadeOption = False,
     dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Put new jobs in the place of dead letters; one is never retried twice.
+    """Retry dead letters: create a new job for each. None is retried twice.
 
     Try:
 
@@ -148,7 +126,7 @@ def retry(
     if bool(job_ids) == all_of_them:
         raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
     filters = {**which.to_filters(), "cascade": cascade}
-    letter_ids = [find_job(terminal, place, each) for each in job_ids or ()]
+    letter_ids = [session.find_job(each) for each in job_ids or ()]
 
     async def talk(client: Client) -> Any:
         if letter_ids and not dry_run:
@@ -156,27 +134,21 @@ def retry(
         plan = await client.post("/dead-letters/retry", filters)
         return plan if dry_run else await _carry_out(client, plan, why)
 
-    answer = converse(terminal, place, talk)
-    done(terminal, answer, *_tell(answer), as_json=as_json)
+    answer = session.talk(talk)
+    session.print_done(answer, *_tell(answer))
 
 
 @app.command(name="discard")
 def discard(
-    job_ids: LetterArguments,
-    /,
-    *,
-    why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    job_ids: LetterArguments, /, *, why: WhyOption = None, session: TenantSession = HERE
 ) -> None:
-    """Forget dead letters for good; the audit log keeps their errors.
+    """Delete dead letters for good; the audit log keeps their errors.
 
     Try:
 
         rota dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent by hand"
     """
-    letter_ids = [find_job(terminal, place, each) for each in job_ids]
+    letter_ids = [session.find_job(each) for each in job_ids]
 
     async def talk(client: Client) -> int:
         count = 0
@@ -185,8 +157,8 @@ def discard(
             count += (await client.ask("DELETE", path, body={"why": why}))["discarded_count"]
         return count
 
-    count = converse(terminal, place, talk)
-    done(terminal, {"discarded_count": count}, f"{count} discarded.", as_json=as_json)
+    count = session.talk(talk)
+    session.print_done({"discarded_count": count}, f"{count} discarded.")
 
 
 async def _retry_each(

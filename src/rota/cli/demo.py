@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from rota.cli.bulk import showing_progress
 from rota.cli.occurrences import format_instant
-from rota.cli.options import GivenTerminal, JsonOption, StoreOption
-from rota.cli.output import Terminal
-from rota.cli.place import DEFAULT_STORE, name_user
+from rota.cli.options import StoreOption
+from rota.cli.output import PLAIN, Output, Terminal
+from rota.cli.session import DEFAULT_STORE, name_user
 from rota.client import Client, StoreAddress, open_client
 from rota.runtime.startup import show_address
 
@@ -134,18 +134,17 @@ def _reminders(now: datetime, tenant: str) -> Iterator[Job]:
         )
 
 
-def demo(
-    *, store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, terminal: GivenTerminal
-) -> None:
+def demo(*, store: StoreOption = DEFAULT_STORE, output: Output = PLAIN) -> None:
     """Fill the store, and say with what."""
-    made = asyncio.run(_fill(terminal, store))
-    if as_json:
-        terminal.print_document(made)
+    made = asyncio.run(_fill(output.terminal, store))
+    if output.is_done(made):
         return
     created, existing = made["created_count"], made["existing_count"]
-    terminal.print_text(f"{created} jobs created, {existing} were there already.", "bold")
+    output.terminal.print_text(f"{created} jobs created, {existing} were there already.", "bold")
     where = "" if store == DEFAULT_STORE else f" --store {show_address(store)}"
-    terminal.print_text(f"See them run: rota up{where}. Watch them meanwhile: rota top{where}.")
+    output.terminal.print_text(
+        f"See them run: rota up{where}. Watch them meanwhile: rota top{where}."
+    )
 
 
 async def _fill(terminal: Terminal, url: str) -> dict[str, int]:
@@ -163,7 +162,7 @@ async def _fill(terminal: Terminal, url: str) -> dict[str, int]:
 
 
 async def _play(client: Client, scene: Scene) -> int:
-    """Make what is not there yet; how many jobs that were.
+    """Create the jobs that are missing. Returns how many.
 
     A key tells two jobs apart only if they stand for the same occurrence, and that of a series is
     another one every minute: so series are recognised by their names.

@@ -4,7 +4,6 @@ A command returns False when what it checked has problems, or the exit status it
 when it cannot do its work.
 """
 
-import io
 import os
 import sys
 import traceback
@@ -14,9 +13,15 @@ from cyclopts import CycloptsError, UnusedCliTokensError
 from rich.console import Console
 
 from rota.cli.commands import app
-from rota.cli.output import PipeConsole, Terminal, print_failure, print_message, print_usage_failure
+from rota.cli.output import (
+    Output,
+    Terminal,
+    make_terminal,
+    print_failure,
+    print_message,
+    print_usage_failure,
+)
 from rota.clock.protocol import Clock
-from rota.clock.system import SystemClock
 from rota.errors import (
     ConflictError,
     CronCalculationError,
@@ -64,11 +69,7 @@ def run_command(
     err: Console | None = None,
 ) -> int:
     """Run one command line and return its exit status."""
-    terminal = Terminal(
-        clock if clock is not None else SystemClock(),
-        out if out is not None else _standard_output(),
-        err if err is not None else PipeConsole(highlight=False, markup=False, stderr=True),
-    )
+    terminal = make_terminal(clock, out, err)
     try:
         status = _run_guarded(list(tokens), terminal)
         terminal.out.file.flush()
@@ -129,6 +130,10 @@ def _call(tokens: list[str], terminal: Terminal) -> int:
         print_error=False,
         exit_on_error=False,
     )
+    for name, parameter in bound.signature.parameters.items():
+        chosen = bound.arguments.get(name, parameter.default)
+        if isinstance(chosen, Output):
+            bound.arguments[name] = chosen.on(terminal)
     offered = {"terminal": terminal, "console": terminal.out}
     result = command(*bound.args, **bound.kwargs, **{name: offered[name] for name in wanted})
     if type(result) is int:
@@ -148,13 +153,6 @@ def _exit_status(error: RotaError) -> int:
         if isinstance(error, group):
             return status
     return INTERNAL
-
-
-def _standard_output() -> Console:
-    """Standard output. Characters that its encoding lacks are escaped, as on standard error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    return PipeConsole(highlight=False, markup=False)
 
 
 def _forget_output() -> None:

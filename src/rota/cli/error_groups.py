@@ -4,12 +4,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
-from rota.cli.output import Row, Terminal, Viewer, done, print_items, print_table, show_text
-from rota.cli.place import NOWHERE, Place
-from rota.client.client import path_of
+from rota.cli.options import WhyOption, ZoneOption, flag, value
+from rota.cli.output import Row, Viewer, print_table, show_text
+from rota.cli.session import HERE, TenantSession
 from rota.escape import escape
 
 app = App(name="errors")
@@ -17,17 +14,15 @@ app = App(name="errors")
 GROUP_COLUMNS = ("Id", "Attempts", "Dead", "Last seen", "Kind", "Error")
 
 GroupArgument = Annotated[str, Parameter(metavar="GROUP", help="The id of an error group.")]
-DryRunOption = Annotated[bool, flag("Only say how many there are.")]
+DryRunOption = Annotated[bool, flag("Only count them.")]
 
 
 @app.command(name="list")
 def list_groups(
     *,
-    kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None,
+    kind: Annotated[str | None, value("NAME", "Only errors of this kind.")] = None,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """List failures in groups: the same kind, exception and place.
 
@@ -36,15 +31,10 @@ def list_groups(
         rota errors list
         rota errors list --kind http.request
     """
-    found = converse(terminal, place, lambda it: it.get("/errors", {"kind": kind}))
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    print_items(
-        terminal,
-        (found["items"], None),
-        GROUP_COLUMNS,
-        lambda it: group_row(it, viewer),
-        as_json=as_json,
-        noun="error group",
+    found = session.get("errors", query={"kind": kind})
+    viewer = session.view(zone)
+    session.print_items(
+        (found["items"], None), GROUP_COLUMNS, lambda it: group_row(it, viewer), noun="error group"
     )
 
 
@@ -64,25 +54,18 @@ def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
 
 @app.command(name="show")
 def show(
-    group_id: GroupArgument,
-    /,
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    group_id: GroupArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
 ) -> None:
-    """Show one error group: when it was seen, and a job that failed so.
+    """Show one error group: when it was seen, and the latest job that failed this way.
 
     Try:
 
         rota errors show 3f2a9c1d5e6b7a80
     """
-    found = converse(terminal, place, lambda it: it.get(path_of("errors", group_id)))
-    if as_json:
-        terminal.print_document(found)
+    found = session.get("errors", group_id)
+    if session.is_done(found):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    viewer = session.view(zone)
     more = " or more" if found["has_more_letters"] else ""
     facts = [
         ("kind", show_text(found["kind"])),
@@ -94,7 +77,9 @@ def show(
         ("latest job", escape(found["job_id"])),
         ("dead letters", f"{len(found['letter_ids'])}{more}"),
     ]
-    print_table(terminal.out, ("Error", show_text(found["name"])), [(it, "") for it in facts])
+    print_table(
+        session.terminal.out, ("Error", show_text(found["name"])), [(it, "") for it in facts]
+    )
 
 
 @app.command(name="retry")
@@ -104,9 +89,7 @@ def retry(
     *,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Retry the dead letters of a group, up to 1,000.
 
@@ -114,7 +97,7 @@ def retry(
 
         rota errors retry 3f2a9c1d5e6b7a80 --why "fixed in 2.3.1"
     """
-    _act(terminal, place, (group_id, "retry"), {"dry_run": dry_run, "why": why}, as_json=as_json)
+    _act(session, (group_id, "retry"), dry_run=dry_run, why=why)
 
 
 @app.command(name="discard")
@@ -124,9 +107,7 @@ def discard(
     *,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Delete the dead letters of a group for good, up to 1,000.
 
@@ -134,26 +115,14 @@ def discard(
 
         rota errors discard 3f2a9c1d5e6b7a80 --why "test data"
     """
-    _act(terminal, place, (group_id, "discard"), {"dry_run": dry_run, "why": why}, as_json=as_json)
+    _act(session, (group_id, "discard"), dry_run=dry_run, why=why)
 
 
-def _act(
-    terminal: Terminal,
-    place: Place,
-    steps: tuple[str, str],
-    body: dict[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    answer = converse(terminal, place, lambda it: it.post(path_of("errors", *steps), body))
+def _act(session: TenantSession, steps: tuple[str, str], *, dry_run: bool, why: str | None) -> None:
+    answer = session.post("errors", *steps, body={"dry_run": dry_run, "why": why})
     word = "retried" if steps[1] == "retry" else "discarded"
     count, would = answer["count"], " would be" if answer["is_dry_run"] else ""
     text = f"{count} dead {'letter' if count == 1 else 'letters'}{would} {word}"
     if answer["kept_count"]:
         text += f"; {answer['kept_count']} kept, because other jobs depend on them"
-    done(
-        terminal,
-        answer,
-        f"{text}{'; there are more' if answer['has_more'] else ''}.",
-        as_json=as_json,
-    )
+    session.print_done(answer, f"{text}{'; there are more' if answer['has_more'] else ''}.")

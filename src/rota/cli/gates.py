@@ -7,11 +7,10 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.arguments import choose_zone, read_instant
-from rota.cli.connection import converse
 from rota.cli.occurrences import format_instant
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
-from rota.cli.output import Viewer, done, show_text
-from rota.cli.place import NOWHERE, Place
+from rota.cli.options import WhyOption, ZoneOption, flag, value
+from rota.cli.output import Viewer, show_text
+from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
 
 DAYS_OF_A_WEEK = 7
@@ -42,7 +41,7 @@ def _list_times(hours: dict[str, Any]) -> Iterator[str]:
 
 
 def describe_maintenance(window: dict[str, Any], viewer: Viewer) -> str:
-    scopes = {"tenant": "this tenant", "everything": "everybody"}
+    scopes = {"tenant": "this tenant", "everything": "all tenants"}
     whom = scopes.get(window["scope"]) or f"the queue {show_text(window['queue'])}"
     begins = "now" if window["is_closed"] else f"from {viewer.show(window['from_at'])}"
     ends = "until further notice"
@@ -58,32 +57,25 @@ OffOption = Annotated[bool, flag("Clear it.")]
 
 
 @app.command(name="show")
-def show(
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
     """Show what holds jobs back, now or later.
 
     Try:
 
         rota gates show --tenant guild-7
     """
-    gates = converse(terminal, place, lambda it: it.get("/gates"))
-    if as_json:
-        terminal.print_document(gates)
+    gates = session.get("gates")
+    if session.is_done(gates):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    terminal.print_text(describe_hours(gates["quiet_hours"], viewer))
+    viewer = session.view(zone)
+    session.terminal.print_text(describe_hours(gates["quiet_hours"], viewer))
     for window in gates["maintenance"]:
         style = "yellow" if window["is_closed"] else ""
-        terminal.print_text(describe_maintenance(window, viewer), style)
+        session.terminal.print_text(describe_maintenance(window, viewer), style)
     if not gates["maintenance"]:
-        terminal.print_text("No maintenance.")
+        session.terminal.print_text("No maintenance.")
     for each in gates["kinds"]:
-        terminal.print_text(describe_kind(each))
+        session.terminal.print_text(describe_kind(each))
 
 
 def describe_kind(kind: dict[str, Any]) -> str:
@@ -95,8 +87,8 @@ def describe_kind(kind: dict[str, Any]) -> str:
 @app.command(name="quiet-hours")
 def quiet_hours(
     *,
-    start: Annotated[str | None, value("TIME", "Such as 22:00.")] = None,
-    end: Annotated[str | None, value("TIME", "Such as 07:00.")] = None,
+    start: Annotated[str | None, value("TIME", "When they start, such as 22:00.")] = None,
+    end: Annotated[str | None, value("TIME", "When they end, such as 07:00.")] = None,
     zone: ZoneOption = None,
     day: Annotated[
         list[str] | None,
@@ -104,14 +96,12 @@ def quiet_hours(
             metavar="DAY",
             negative="",
             show_default=False,
-            help="On this weekday only: mon; may be repeated.",
+            help="On this weekday only, such as mon. Repeatable.",
         ),
     ] = None,
     off: OffOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Set the hours without notifications, or clear them with --off.
 
@@ -121,19 +111,17 @@ def quiet_hours(
         rota gates quiet-hours --off
     """
     if off:
-        converse(terminal, place, lambda it: it.ask("DELETE", "/gates/quiet-hours"))
-        done(terminal, {"quiet_hours": None}, "No quiet hours.", as_json=as_json)
+        session.ask("DELETE", "gates", "quiet-hours")
+        session.print_done({"quiet_hours": None}, "No quiet hours.")
         return
     if start is None or end is None:
         raise InvalidInputError("--start and --end are needed, or --off", {"field": "--start"})
     body: dict[str, Any] = {"start": start, "end": end, "zone": choose_zone(zone).name, "why": why}
     if day:
         body["weekdays"] = day
-    hours = converse(
-        terminal, place, lambda it: it.ask("PUT", "/gates/quiet-hours", body=body), makes=True
-    )
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    done(terminal, hours, describe_hours(hours, viewer), as_json=as_json)
+    hours = session.ask("PUT", "gates", "quiet-hours", body=body, makes=True)
+    viewer = session.view(zone)
+    session.print_done(hours, describe_hours(hours, viewer))
 
 
 @app.command(name="kind")
@@ -146,18 +134,16 @@ def kind(
         Parameter(
             negative="--no-notifies",
             show_default=False,
-            help="Quiet hours hold it back, or do not.",
+            help="Whether quiet hours hold it back.",
         ),
     ] = None,
-    off: Annotated[bool, flag("As the app or the worker says.")] = False,
+    off: Annotated[bool, flag("Clear it: the app or the worker decides.")] = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Set whether jobs of a kind notify people, for all tenants.
 
-    Quiet hours hold back what notifies people. A job that says so itself is not affected. Try:
+    Quiet hours hold back what notifies people. A job with its own setting is not affected. Try:
 
         rota gates kind receipt.send --notifies
         rota gates kind receipt.send --no-notifies --why "goes to a printer"
@@ -166,15 +152,14 @@ def kind(
     if off == (notifies is not None):
         reason = "give one of --notifies, --no-notifies and --off"
         raise InvalidInputError(reason, {"field": "--notifies"})
-    path = "/kinds/notifies"
     if off:
-        converse(terminal, place, lambda it: it.ask("DELETE", path, query={"kind": kind}))
+        session.ask("DELETE", "kinds", "notifies", query={"kind": kind})
         text = f"Kind {show_text(kind)}: as the app or the worker says."
-        done(terminal, {"kind": kind, "set_notifies": None}, text, as_json=as_json)
+        session.print_done({"kind": kind, "set_notifies": None}, text)
         return
     body = {"kind": kind, "notifies": notifies, "why": why}
-    found = converse(terminal, place, lambda it: it.ask("PUT", path, body=body), makes=True)
-    done(terminal, found, describe_kind(found), as_json=as_json)
+    found = session.ask("PUT", "kinds", "notifies", body=body, makes=True)
+    session.print_done(found, describe_kind(found))
 
 
 @Parameter(name="*")
@@ -186,9 +171,11 @@ class Window:
         str | None,
         Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
     ] = None
-    until: Annotated[str | None, value("INSTANT", "When it ends. Default: with --off.")] = None
-    reason: Annotated[str | None, value("TEXT", "Why, for people.")] = None
-    add: Annotated[bool, flag("Beside what is planned already, not in its place.")] = False
+    until: Annotated[str | None, value("INSTANT", "When it ends. Default: when --off ends it.")] = (
+        None
+    )
+    reason: Annotated[str | None, value("TEXT", "The reason; waiting jobs show it.")] = None
+    add: Annotated[bool, flag("Add it to the planned windows instead of replacing them.")] = False
     everywhere: Annotated[bool, flag("For all tenants; with --queue in that queue only.")] = False
     queue: Annotated[str | None, value("NAME", "With --everywhere: this queue.")] = None
     zone: ZoneOption = None
@@ -199,16 +186,11 @@ FROM_NOW_ON = Window()
 
 @app.command(name="maintenance")
 def maintenance(
-    *,
-    off: OffOption = False,
-    window: Window = FROM_NOW_ON,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    *, off: OffOption = False, window: Window = FROM_NOW_ON, session: TenantSession = HERE
 ) -> None:
-    """Let nothing run for a while, or go on again with --off.
+    """Start no jobs for a while; --off ends it.
 
-    What runs is finished; what is due waits and loses nothing. Try:
+    Running jobs finish. Due jobs wait and lose no attempt. Try:
 
         rota gates maintenance --reason "moving house" --until 2027-03-28T06:00
         rota gates maintenance --off
@@ -216,17 +198,15 @@ def maintenance(
     """
     if window.queue is not None and not window.everywhere:
         raise InvalidInputError("--queue needs --everywhere", {"field": "--queue"})
-    path = "/gates/maintenance/installation" if window.everywhere else "/gates/maintenance"
+    steps = ["gates", "maintenance", *(["installation"] if window.everywhere else [])]
     if off:
-        query = {"queue": window.queue}
-        converse(terminal, place, lambda it: it.ask("DELETE", path, query=query))
-        done(terminal, {"maintenance": []}, "Maintenance is over.", as_json=as_json)
+        session.ask("DELETE", *steps, query={"queue": window.queue})
+        session.print_done({"maintenance": []}, "Maintenance is over.")
         return
-    body = _read_window(window)
-    planned = converse(terminal, place, lambda it: it.ask("PUT", path, body=body), makes=True)
-    viewer = Viewer(terminal.clock.now(), choose_zone(window.zone).zone)
+    planned = session.ask("PUT", *steps, body=_read_window(window), makes=True)
+    viewer = session.view(window.zone)
     lines = [describe_maintenance(it, viewer) for it in planned] or ["No maintenance."]
-    done(terminal, {"maintenance": planned}, *lines, as_json=as_json)
+    session.print_done({"maintenance": planned}, *lines)
 
 
 def _read_window(window: Window) -> dict[str, Any]:

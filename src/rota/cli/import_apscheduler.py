@@ -3,12 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from rota.cli.import_calls import (
     SourceCall,
     SourceName,
+    format_arguments,
     format_interval,
     parse_source,
     read_value,
@@ -20,11 +22,12 @@ from rota.cli.import_rule import (
     MONTH_FIELD,
     SECOND_FIELD,
     WEEKDAYS,
-    FieldRule,
+    IntervalRule,
     NumberField,
     to_identifier,
     to_when,
 )
+from rota.cli.import_search import SearchedRule
 from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
 from rota.triggers.zone import load_zone
@@ -38,19 +41,32 @@ _ORDINALS = {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5, "last": -1}
 _NTH = re.compile(r"(1st|2nd|3rd|4th|5th|last)\s+(\w{3})")
 _SCHEDULERS = re.compile(r"\w*Scheduler$")
 _INTERVAL = (
-    "APScheduler counts from when the scheduler starts; Rota keeps the phase of the first start"
+    "compared from a common start; APScheduler counts from start_date or from when it starts, Rota "
+    "from the first start of the schedule"
 )
-_JITTER = "APScheduler moves a start back or forth by its jitter; Rota only to later"
+_GAP = (
+    "APScheduler runs only the first of several times in a skipped hour; Rota moves each by the "
+    "length of the gap"
+)
+_MISS = "clocks change between the fire before and this one, and APScheduler misses it"
+_JITTER = "the jitter is as long, but not the same: Rota's depends on the occurrence alone"
 
 
-def read_apscheduler(text: str, zone: ZoneInfo) -> Imported:
-    """The jobs that a program adds; ``zone`` if the scheduler names none."""
+def read_apscheduler(text: str, zone: ZoneInfo, program: str = "your_program") -> Imported:
+    """The jobs that a program adds; ``zone`` if the scheduler names none.
+
+    ``program`` is the module that the functions are imported from.
+    """
     module = parse_source(text)
-    defaults = _read_defaults(module, zone)
+    defaults = _read_defaults(module, zone) | {"program": program}
     schedules: list[ImportedSchedule] = []
     unreadable: list[Unreadable] = []
     taken = {"app"}
-    for line, function, node in _list_jobs(module):
+    jobs = [*_list_jobs(module)]
+    if not jobs:
+        reason = "no add_job or scheduled_job found; give the file that adds the jobs"
+        raise InvalidInputError(f"FILE: {reason}", {"field": "FILE"})
+    for line, function, node in jobs:
         where = f"line {line}"
         try:
             call = read_value(node)
@@ -101,27 +117,30 @@ def _read_job(
     trigger = args.pop(0) if args else given.pop("trigger", None)
     kind, fields = _read_trigger(trigger, given)
     zone = _read_zone(fields.pop("timezone", None), defaults["zone"])
-    rule = _read_rule(fields) if kind == "cron" else None
-    choices = {name: given.get(name, defaults.get(name)) for name in _CHOICES}
-    options, notes = _read_choices(choices, given)
-    if fields.get("jitter"):
-        options["jitter"] = format_interval(float(fields["jitter"]))
-        notes.append(_JITTER)
-    notes += [] if rule is not None else [_INTERVAL]
-    notes += [
-        f"{name} is not carried over" for name in ("start_date", "end_date") if name in fields
-    ]
+    if fields.get("end_date") is not None:
+        reason = "end_date is not carried over: write the rule as an RRULE with UNTIL"
+        raise InvalidInputError(reason, {"field": "end_date"})
+    rule: SearchedRule | IntervalRule
+    if is_cron := kind == "cron":
+        rule = _read_rule(fields)
+        when = to_when(rule)
+    else:
+        seconds = _read_interval(kind, fields)
+        rule, when = IntervalRule(timedelta(seconds=seconds)), format_interval(seconds)
+    options, notes = _read_choices(defaults, given, fields.get("jitter"))
     return ImportedSchedule(
         name=to_identifier(str(given.get("id") or function.replace(":", ".")), taken),
         where=where,
         source=_show(kind, fields),
-        when=to_when(rule) if rule is not None else _read_interval(kind, fields),
-        body=tuple(_make_body(function, given)),
+        when=when,
+        body=tuple(_make_body(function, given, defaults["program"])),
         zone=zone,
         rule=rule,
-        options=options | ({} if rule is None else {"gap": "shift", "fold": "both"}),
-        day_reason="APScheduler asks for all fields at once",
-        notes=tuple(notes),
+        start=_read_start(fields.get("start_date"), zone) if is_cron else None,
+        options=options | ({"gap": "shift", "fold": "both"} if is_cron else {}),
+        gap_reason=_GAP,
+        miss_reason=_MISS,
+        notes=tuple(notes) if is_cron else (*notes, _INTERVAL),
     )
 
 
@@ -148,14 +167,27 @@ def _read_trigger(trigger: Any, given: dict[str, Any]) -> tuple[str, dict[str, A
     raise InvalidInputError("its trigger is not cron or interval in plain values", {})
 
 
-def _read_interval(kind: str, fields: dict[str, Any]) -> str:
+def _read_interval(kind: str, fields: dict[str, Any]) -> float:
     if kind != "interval":
         reason = "runs once: enqueue it with task.using(at=...)" if kind == "date" else "is unknown"
         raise InvalidInputError(f"a trigger {kind!r} {reason}", {"field": "trigger"})
-    return format_interval(float(sum(fields.get(name, 0) * _UNITS[name] for name in _UNITS)))
+    return float(sum(fields.get(name, 0) * _UNITS[name] for name in _UNITS))
 
 
-def _read_rule(fields: dict[str, Any]) -> FieldRule:
+def _read_start(value: Any, zone: ZoneInfo) -> datetime | None:
+    """``start_date``, a text or ``datetime(...)``, as an instant."""
+    if isinstance(value, SourceCall) and value.name == "datetime" and not value.kwargs:
+        value = datetime(*value.args).isoformat()  # noqa: DTZ001 - a wall time of the zone
+    if value is None:
+        return None
+    try:
+        start = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError("start_date is not written out", {"field": "start_date"}) from error
+    return (start if start.tzinfo else start.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def _read_rule(fields: dict[str, Any]) -> SearchedRule:
     given = {name: str(fields[name]) for name in _CRON_FIELDS if fields.get(name) is not None}
     if given.get("year", "*") != "*":
         raise InvalidInputError("year is not carried over: give the rule an RRULE", {})
@@ -166,7 +198,7 @@ def _read_rule(fields: dict[str, Any]) -> FieldRule:
     days = [part.strip() for part in given["day"].lower().split(",")]
     nth = [match for part in days if (match := _NTH.fullmatch(part))]
     plain = ",".join(part for part in days if part != "last" and not _NTH.fullmatch(part))
-    return FieldRule(
+    return SearchedRule(
         seconds=SECOND_FIELD.parse(given["second"]),
         minutes=MINUTE_FIELD.parse(given["minute"]),
         hours=HOUR_FIELD.parse(given["hour"]),
@@ -176,14 +208,14 @@ def _read_rule(fields: dict[str, Any]) -> FieldRule:
         weeks=None if given["week"] == "*" else _WEEK_FIELD.parse(given["week"]),
         nth=tuple((_ORDINALS[match[1]], WEEKDAYS.index(match[2])) for match in nth),
         has_last="last" in days,
-        fold="both",
     )
 
 
 def _read_choices(
-    choices: dict[str, Any], given: dict[str, Any]
+    defaults: dict[str, Any], given: dict[str, Any], jitter: Any
 ) -> tuple[dict[str, Any], list[str]]:
-    """Catch-up and overlap, and what is different about them."""
+    """Catch-up, overlap and jitter, and what is different about them."""
+    choices = {name: given.get(name, defaults.get(name)) for name in _CHOICES}
     grace = choices["misfire_grace_time"]
     is_patient = "misfire_grace_time" in given and grace is None
     notes: list[str] = []
@@ -197,20 +229,23 @@ def _read_choices(
     at_once = choices["max_instances"] or 1
     if at_once > 1:
         notes.append(f"at most {at_once} ran at once; in Rota a limit of the queue says that")
-    return {"catch_up": catch_up, "overlap": "allow" if at_once > 1 else "skip"}, notes
+    options = {"catch_up": catch_up, "overlap": "allow" if at_once > 1 else "skip"}
+    if jitter:
+        options["jitter"] = format_interval(float(jitter))
+        notes.append(_JITTER)
+    return options, notes
 
 
-def _make_body(function: str, given: dict[str, Any]) -> Iterator[str]:
-    args = [repr(value) for value in given.get("args") or ()]
-    args += [f"{name}={value!r}" for name, value in (given.get("kwargs") or {}).items()]
+def _make_body(function: str, given: dict[str, Any], program: str) -> Iterator[str]:
     module, colon, name = function.partition(":")
     if colon:
         yield f"from {module} import {name} as task"
     else:
-        yield f"from your_program import {function.split('.', 1)[0]}  # the module that defines it"
         name = function
+        yield f"from {program} import {name.partition('.')[0]}"
     yield ""
-    yield f"{'task' if colon else name}({', '.join(args)})"
+    arguments = format_arguments(given.get("args"), given.get("kwargs"))
+    yield f"{'task' if colon else name}({arguments})"
 
 
 def _read_zone(value: Any, default: ZoneInfo) -> ZoneInfo:

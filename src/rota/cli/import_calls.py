@@ -110,3 +110,32 @@ def format_interval(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (left, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count)
+
+
+def format_arguments(args: Any, kwargs: Any) -> str:
+    """The arguments of a call, as source. Raises InvalidInputError for what is not a literal."""
+    words = [repr(_literal(value)) for value in args or ()]
+    return ", ".join(words + [f"{name}={_literal(it)!r}" for name, it in (kwargs or {}).items()])
+
+
+def _literal(value: Any) -> Any:
+    match value:
+        case SourceCall() | SourceName():
+            reason = f"the argument {show(value)} is not a literal"
+            raise InvalidInputError(reason, {"field": "args"})
+        case dict():
+            return {_literal(key): _literal(item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(map(_literal, value))
+    return value
+
+
+def show(value: Any) -> str:
+    """A value as it stands in the source."""
+    if isinstance(value, SourceName):
+        return value.text
+    if isinstance(value, SourceCall):
+        args = [show(each) for each in value.args]
+        args += [f"{name}={show(each)}" for name, each in value.kwargs.items()]
+        return f"{value.name}({', '.join(args)})"
+    return repr(value)

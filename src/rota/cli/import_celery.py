@@ -2,46 +2,66 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from rota.cli.import_calls import (
     SourceCall,
-    SourceName,
     as_seconds,
+    format_arguments,
     format_interval,
     parse_source,
     read_value,
+    show,
 )
 from rota.cli.import_rule import (
-    DAY_FIELD,
-    HOUR_FIELD,
-    MINUTE_FIELD,
     MONTHS,
     WEEKDAYS,
     FieldRule,
+    IntervalRule,
     NumberField,
     to_identifier,
     to_when,
 )
 from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
+from rota.jobs.fields import read_queue
 from rota.triggers.zone import load_zone
 
 _SCHEDULES = {"beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE"}
 _ZONES = {"timezone", "CELERY_TIMEZONE"}
+_UTC_SWITCHES = {"enable_utc", "CELERY_ENABLE_UTC"}
 _FIELDS = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
-_WEEKDAY_FIELD = NumberField(
-    0, 7, {name: (number + 1) % 7 for number, name in enumerate(WEEKDAYS)}, may_wrap=True
-)
-_MONTH_FIELD = NumberField(
-    1, 12, {name: number for number, name in enumerate(MONTHS, 1)}, may_wrap=True
-)
+_STRING_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+_WEEKDAY_NAMES = {name: (number + 1) % 7 for number, name in enumerate(WEEKDAYS)}
+_MONTH_NAMES = {name: number for number, name in enumerate(MONTHS, 1)}
+_MINUTE_FIELD = NumberField(0, 59, may_wrap=True)
+_HOUR_FIELD = NumberField(0, 23, may_wrap=True)
+_DAY_FIELD = NumberField(1, 31, may_wrap=True)
+_WEEKDAY_FIELD = NumberField(0, 6, _WEEKDAY_NAMES, may_wrap=True)
+_MONTH_FIELD = NumberField(1, 12, _MONTH_NAMES, may_wrap=True)
+_LONG_NAME = re.compile(r"([A-Za-z]{3})[A-Za-z]+")
 _INTERVAL = (
-    "Celery counts from when beat last sent it, and begins anew with beat; Rota keeps the phase of "
-    "the first start"
+    "compared from a common start; Celery counts from when beat last sent it, Rota from the first "
+    "start of the schedule"
 )
+_WALL_INTERVAL = (
+    "Celery before 5.7 counts on the wall clock: the interval is an hour longer or shorter when "
+    "clocks change; in Rota it is not"
+)
+_GAP = (
+    "Celery counts from its last run, so that of several times in a skipped hour only the first "
+    "runs; Rota moves each by the length of the gap"
+)
+_OPTIONS = {
+    "expires": "expires is not carried over: a job that waited longer than that still runs",
+    "priority": "priority is not carried over: give the task one, from 1 to 10, the highest",
+    "countdown": "countdown is not carried over",
+    "eta": "eta is not carried over",
+}
 
 
 def read_celery(text: str, zone: ZoneInfo | None) -> Imported:
@@ -51,7 +71,10 @@ def read_celery(text: str, zone: ZoneInfo | None) -> Imported:
     unreadable = [Unreadable(where, str(why)) for where, why in found.pop("unreadable", ())]
     chosen = zone or _read_zone(found.get("zone"))
     taken = {"app"}
-    for name, entry in found.get("entries", {}).items():
+    if not found.get("entries") and not unreadable:
+        reason = f"no beat schedule found; it is a dict named {' or '.join(sorted(_SCHEDULES))}"
+        raise InvalidInputError(f"FILE: {reason}", {"field": "FILE"})
+    for name, entry in found["entries"].items():
         try:
             schedules.append(_read_entry(str(name), entry, chosen, taken))
         except InvalidInputError as error:
@@ -73,15 +96,20 @@ def _read_python(text: str) -> Iterator[tuple[str, Any]]:
     entries: dict[Any, Any] = {}
     unreadable: list[tuple[str, str]] = []
     zone: Any = None
+    is_local = False
     for node in ast.walk(parse_source(text)):
         for name, value in _list_settings(node):
             if name in _ZONES and isinstance(value, ast.Constant):
                 zone = value.value
+            elif name in _UTC_SWITCHES and isinstance(value, ast.Constant):
+                is_local = value.value is False
             elif name in _SCHEDULES:
                 entries |= _read_entries(value, unreadable)
         if isinstance(node, ast.Call) and _is_periodic(node):
             reason = "add_periodic_task is a call: schedule its task with @app.schedule"
             unreadable.append((f"line {node.lineno}", reason))
+    if is_local and zone is None:
+        unreadable.append(("enable_utc", "beat ran in the zone of its host: name it with --zone"))
     yield from (("entries", entries), ("zone", zone), ("unreadable", unreadable))
 
 
@@ -122,23 +150,49 @@ def _read_zone(name: Any) -> ZoneInfo:
 def _read_entry(name: str, entry: Any, zone: ZoneInfo, taken: set[str]) -> ImportedSchedule:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("task"), str):
         raise InvalidInputError("it names no task", {"field": name})
-    schedule, seconds = entry.get("schedule"), as_seconds(entry.get("schedule"))
-    if isinstance(schedule, SourceCall) and schedule.name == "schedule" and schedule.args:
-        seconds = as_seconds(schedule.args[0])
-    rule = None if seconds is not None else _read_rule(schedule)
-    when = to_when(rule) if rule is not None else format_interval(seconds or 0)
+    schedule, seconds = entry.get("schedule"), _read_seconds(entry.get("schedule"))
+    rule: FieldRule | IntervalRule
+    if seconds is None:
+        rule = _read_rule(schedule)
+        when, options = to_when(rule), {"gap": "shift", "fold": "first"}
+    else:
+        when, options = format_interval(seconds), {}
+        rule = IntervalRule(timedelta(seconds=seconds))
+    queue, notes = _read_options(entry.get("options") or {})
+    if seconds is not None:
+        notes += [_INTERVAL] if str(zone) == "UTC" else [_INTERVAL, _WALL_INTERVAL]
     return ImportedSchedule(
         name=to_identifier(name, taken),
         where=name,
-        source=_show(schedule),
+        source=show(schedule),
         when=when,
-        body=tuple(_make_body(entry)),
+        body=tuple(_make_body(entry, when)),
         zone=zone,
         rule=rule,
-        options={"overlap": "allow"} | ({} if rule is None else {"gap": "shift", "fold": "first"}),
-        day_reason="Celery asks for the day of the month and the weekday at once",
-        notes=() if rule is not None else (_INTERVAL,),
+        queue=queue,
+        options={"overlap": "allow"} | options,
+        gap_reason=_GAP,
+        notes=tuple(notes),
     )
+
+
+def _read_seconds(schedule: Any) -> float | None:
+    """The length of an interval; None for anything else."""
+    if not isinstance(schedule, SourceCall) or schedule.name != "schedule":
+        return as_seconds(schedule)
+    given = dict(zip(("run_every", "relative"), schedule.args, strict=False)) | schedule.kwargs
+    if given.get("relative"):
+        reason = "relative=True rounds to the clock: write it as a crontab"
+        raise InvalidInputError(reason, {"field": "schedule"})
+    return as_seconds(given.get("run_every"))
+
+
+def _read_options(options: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """The queue, and what is not carried over."""
+    queue = options.get("queue")
+    others = [name for name in options if name != "queue"]
+    notes = [_OPTIONS.get(name, f"{name} is not carried over") for name in others]
+    return (read_queue(queue) if isinstance(queue, str) else None), notes
 
 
 def _read_rule(schedule: Any) -> FieldRule:
@@ -148,55 +202,43 @@ def _read_rule(schedule: Any) -> FieldRule:
         raise InvalidInputError(f"crontab has no {min(unknown)} here", {"field": "schedule"})
     weekdays = _parse(given.get("day_of_week", "*"), _WEEKDAY_FIELD)
     return FieldRule(
-        minutes=_parse(given.get("minute", "*"), MINUTE_FIELD),
-        hours=_parse(given.get("hour", "*"), HOUR_FIELD),
-        days=_parse(given.get("day_of_month", "*"), DAY_FIELD),
+        minutes=_parse(given.get("minute", "*"), _MINUTE_FIELD),
+        hours=_parse(given.get("hour", "*"), _HOUR_FIELD),
+        days=_parse(given.get("day_of_month", "*"), _DAY_FIELD),
         months=_parse(given.get("month_of_year", "*"), _MONTH_FIELD),
         weekdays=frozenset((number - 1) % 7 for number in weekdays),
+        follows_last=True,
     )
 
 
 def _list_fields(schedule: Any) -> dict[str, Any]:
     if isinstance(schedule, SourceCall) and schedule.name == "crontab":
         return dict(zip(_FIELDS, schedule.args, strict=False)) | schedule.kwargs
+    if isinstance(schedule, SourceCall) and schedule.name == "from_string":
+        return dict(zip(_STRING_FIELDS, str(*schedule.args).split(), strict=True))
+    if isinstance(schedule, SourceCall) and schedule.name == "solar":
+        raise InvalidInputError("Rota has no schedules by sunrise and sunset", {})
     if isinstance(schedule, Mapping):
         inner = schedule.get("crontab", schedule)
         return dict(inner)
     raise InvalidInputError(
-        f"{_show(schedule)} is neither crontab(...) nor a length of time", {"field": "schedule"}
+        f"{show(schedule)} is neither crontab(...) nor a length of time", {"field": "schedule"}
     )
 
 
 def _parse(value: Any, of: NumberField) -> frozenset[int]:
     if isinstance(value, list | tuple):
-        return frozenset(number for item in value for number in of.parse(str(item)))
-    return of.parse(str(value))
+        return frozenset(number for item in value for number in _parse(item, of))
+    if not isinstance(value, int | str):
+        raise InvalidInputError(f"{show(value)} is not a literal", {"field": "schedule"})
+    return of.parse(_LONG_NAME.sub(r"\1", str(value)))
 
 
-def _make_body(entry: Mapping[str, Any]) -> Iterator[str]:
+def _make_body(entry: Mapping[str, Any], when: str) -> Iterator[str]:
     module, _, function = entry["task"].rpartition(".")
-    args = [repr(_plain(value)) for value in entry.get("args") or ()]
-    kwargs = entry.get("kwargs") or {}
-    args += [f"{name}={_plain(value)!r}" for name, value in kwargs.items()]
     if not module.replace(".", "_").isidentifier() or not function.isidentifier():
-        yield f"raise NotImplementedError({'call the task ' + entry['task']!r})"
-        return
+        reason = f"the task {entry['task']!r} does not say where its function is"
+        raise InvalidInputError(f'{reason}; schedule the function with "{when}"', {"field": "task"})
     yield f"from {module} import {function} as task"
     yield ""
-    yield f"task({', '.join(args)})"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, SourceCall | SourceName):
-        raise InvalidInputError(f"the argument {_show(value)} is not a literal", {"field": "args"})
-    return value
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, SourceName):
-        return value.text
-    if isinstance(value, SourceCall):
-        args = [_show(each) for each in value.args]
-        args += [f"{name}={_show(each)}" for name, each in value.kwargs.items()]
-        return f"{value.name}({', '.join(args)})"
-    return repr(value)
+    yield f"task({format_arguments(entry.get('args'), entry.get('kwargs'))})"

@@ -3,24 +3,21 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from rota.cli.import_rule import DAY, FieldRule, utc
+from rota.cli.import_rule import DAY, IntervalRule, utc
 from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
 from rota.jobs import Recurrence, make_trigger
-from rota.triggers import Trigger
+from rota.triggers.cron import CronTrigger
+from rota.triggers.rrule import RecurrenceRule
 from rota.triggers.zone import instants_of, transitions_between
 
 COMPARED_FOR = timedelta(days=731)
-DENSE = 300
-"""Fires a day. A denser schedule fires at the same times on each of its days, except around clock
-changes: those days are compared whole, and of the others the first fire."""
-WHOLE_DAYS = 31
-"""The first days, with every day of the week and of the month, are compared whole as well."""
 
 _INSTANT = timedelta(microseconds=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _LINE_LENGTH = 100
 _CHECKED_FROM = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -34,23 +31,64 @@ class Difference:
     reason: str
 
 
-def compare(schedule: ImportedSchedule, start: datetime) -> list[Difference]:
-    """The fires of two years that differ, by time."""
-    rule = schedule.rule
-    if rule is None:
-        return []
-    trigger = make_trigger(_make_recurrence(schedule, start))
-    found: list[Difference] = []
-    changes = _find_changes(schedule, start)
-    first = start.astimezone(schedule.zone).date() + DAY
-    for number in range(COMPARED_FOR.days):
-        day = first + number * DAY
-        is_whole = rule.fires_a_day <= DENSE or day in changes or number < WHOLE_DAYS
-        differences = list(_compare_day(schedule, rule, trigger, day, is_whole=is_whole))
-        if differences and not is_whole:
-            differences = list(_compare_day(schedule, rule, trigger, day, is_whole=True))
-        found += differences
-    return found
+@dataclass(frozen=True)
+class Comparison:
+    """How many fires the other scheduler has in two years, and those that differ, by time."""
+
+    fire_count: int
+    differences: list[Difference]
+
+
+def compare(schedule: ImportedSchedule, now: datetime) -> Comparison:
+    """Compares every fire of two years, from the next midnight on."""
+    begin, end = find_window(schedule, now)
+    theirs = schedule.rule.fires(max(begin, schedule.start or begin), end, schedule.zone)
+    ours = list_ours(schedule, begin, end)
+    count, found = 0, list[Difference]()
+    left, right = next(theirs, _NEVER), next(ours, _NEVER)
+    while left != right or left != _NEVER:
+        if left != right:
+            at, is_ours = min(left, right), right < left
+            found.append(Difference(at, is_ours, _explain(schedule, at)))
+        count += left <= right
+        is_left, is_right = left <= right, right <= left
+        left = next(theirs, _NEVER) if is_left else left
+        right = next(ours, _NEVER) if is_right else right
+    return Comparison(count, found)
+
+
+def find_window(schedule: ImportedSchedule, now: datetime) -> tuple[datetime, datetime]:
+    """The two years that are compared: they begin at a midnight of the schedule's zone."""
+    day = now.astimezone(schedule.zone).date() + DAY
+    begin = instants_of(datetime.combine(day, time()), schedule.zone, gap="shift", fold="first")[0]
+    return begin, begin + COMPARED_FOR
+
+
+def list_ours(schedule: ImportedSchedule, begin: datetime, end: datetime) -> Iterator[datetime]:
+    """The instants from ``begin`` on and before ``end`` at which Rota runs the schedule."""
+    trigger = make_trigger(_make_recurrence(schedule, begin))
+    if isinstance(trigger, CronTrigger):
+        yield from _list_cron(trigger, begin, end)
+    elif isinstance(trigger, RecurrenceRule):
+        yield from trigger.between(begin - _INSTANT, end - _INSTANT)
+    else:
+        at = trigger.next_after(begin - _INSTANT)
+        while at is not None and at < end:
+            yield at
+            at = trigger.next_after(at)
+
+
+def _list_cron(trigger: CronTrigger, begin: datetime, end: datetime) -> Iterator[datetime]:
+    """Gap and fold count only near a clock change; without them the search is five times faster."""
+    cron, zone = trigger.cron, trigger.zone
+    for change in transitions_between(begin - 2 * DAY, end + 2 * DAY, zone):
+        near, far = max(begin, change.at - 2 * DAY), min(end, change.at + 2 * DAY)
+        yield from cron.between(begin - _INSTANT, near - _INSTANT, zone)
+        yield from cron.between(
+            near - _INSTANT, far - _INSTANT, zone, gap=trigger.gap, fold=trigger.fold
+        )
+        begin = max(begin, far)
+    yield from cron.between(begin - _INSTANT, end - _INSTANT, zone)
 
 
 def check_rules(imported: Imported) -> Imported:
@@ -59,8 +97,7 @@ def check_rules(imported: Imported) -> Imported:
     refused: list[Unreadable] = []
     for schedule in imported.schedules:
         try:
-            if schedule.rule is not None:
-                make_trigger(_make_recurrence(schedule, _CHECKED_FROM))
+            make_trigger(_make_recurrence(schedule, _CHECKED_FROM))
             kept.append(schedule)
         except InvalidInputError as error:
             refused.append(Unreadable(schedule.where, f"Rota refuses it: {error.message}"))
@@ -69,10 +106,12 @@ def check_rules(imported: Imported) -> Imported:
 
 def _make_recurrence(schedule: ImportedSchedule, start: datetime) -> Recurrence:
     is_rule = schedule.when.startswith("FREQ=")
+    is_interval = isinstance(schedule.rule, IntervalRule)
     options = schedule.options
     return Recurrence(
-        cron=None if is_rule else schedule.when,
+        cron=None if is_rule or is_interval else schedule.when,
         rrule=schedule.when if is_rule else None,
+        interval=schedule.when if is_interval else None,
         zone=str(schedule.zone),
         start=start.replace(microsecond=0),
         gap=options.get("gap"),
@@ -80,58 +119,25 @@ def _make_recurrence(schedule: ImportedSchedule, start: datetime) -> Recurrence:
     )
 
 
-def _find_changes(schedule: ImportedSchedule, start: datetime) -> set[date]:
-    """The days on which clocks change, and the days beside them."""
-    days: set[date] = set()
-    for change in transitions_between(start, start + COMPARED_FOR + 2 * DAY, schedule.zone):
-        at = change.at.astimezone(schedule.zone).date()
-        days |= {at - DAY, at, at + DAY}
-    return days
-
-
-def _compare_day(
-    schedule: ImportedSchedule, rule: FieldRule, trigger: Trigger, day: date, *, is_whole: bool
-) -> Iterator[Difference]:
-    midnight = datetime.combine(day, datetime.min.time())
-    begin = instants_of(midnight, schedule.zone, gap="shift", fold="first")[0]
-    end = instants_of(midnight + DAY, schedule.zone, gap="shift", fold="first")[0]
-    theirs = {at for at in rule.fires_on(day, schedule.zone) if at < end}
-    ours = _list_ours(trigger, begin, end, None if is_whole else 1)
-    if not is_whole:
-        theirs = set(sorted(theirs)[:1])
-    for at in sorted(theirs ^ ours):
-        yield Difference(at, at in ours, _explain(schedule, at))
-
-
-def _list_ours(
-    trigger: Trigger, begin: datetime, end: datetime, limit: int | None
-) -> set[datetime]:
-    found: set[datetime] = set()
-    at = trigger.next_after(begin - _INSTANT)
-    while at is not None and at < end and len(found) != limit:
-        found.add(at)
-        at = trigger.next_after(at)
-    return found
-
-
 def _explain(schedule: ImportedSchedule, at: datetime) -> str:
-    for change in transitions_between(at - DAY, at + DAY, schedule.zone):
-        reason = schedule.fold_reason if change.is_fold else schedule.gap_reason
-        if reason:
-            return reason
-    return schedule.day_reason or "the two read the rule differently"
+    if schedule.start is not None and at < schedule.start:
+        return "its start_date is not carried over"
+    near = transitions_between(at - DAY, at + DAY, schedule.zone)
+    if schedule.gap_reason and any(change.is_gap for change in near):
+        return schedule.gap_reason
+    return schedule.miss_reason
 
 
-def list_lines(imported: Imported, start: datetime) -> Iterator[str]:
+def list_lines(imported: Imported, now: datetime) -> Iterator[str]:
     """The report: for each schedule what differs, then what was left out."""
     for schedule in imported.schedules:
-        differences = compare(schedule, start)
-        count = len(differences)
-        said = "no fire differs" if not count else f"{count} fires differ"
-        if schedule.rule is None:
-            said = "an interval; fires are not compared"
+        found = compare(schedule, now)
+        count = len(found.differences) or "none"
+        said = (
+            f"{found.fire_count:,} fires compared, {count} differ{'s' if count == 'none' else ''}"
+        )
         yield f"{schedule.name} ({schedule.where}): {schedule.source} -> {schedule.when}: {said}"
-        for each in differences:
+        for each in found.differences:
             who = "only Rota" if each.is_ours else "only before"
             local = each.at.astimezone(schedule.zone)
             yield f"    {local:%a %Y-%m-%d %H:%M:%S} ({utc(each.at)}) {who}: {each.reason}"
@@ -147,14 +153,19 @@ def write_program(imported: Imported, source: str) -> str:
     lines += [*imported.imports, ""] if imported.imports else []
     lines += ["from rota import Rota", "", "app = Rota()"]
     for schedule in imported.schedules:
-        lines += ["", "", _decorate(schedule), f"def {schedule.name}() -> None:"]
+        lines += ["", "", _decorate(schedule)]
+        lines += (
+            [] if schedule.queue is None else [f"@app.task(queue={json.dumps(schedule.queue)})"]
+        )
+        lines.append(f"def {schedule.name}() -> None:")
         lines.append(f'    """{_quote(schedule.source)}"""')
         lines += [f"    {line}" if line else "" for line in schedule.body]
     return "\n".join(lines) + "\n"
 
 
 def _decorate(schedule: ImportedSchedule) -> str:
-    options: dict[str, Any] = {} if schedule.rule is None else {"zone": str(schedule.zone)}
+    is_interval = isinstance(schedule.rule, IntervalRule)
+    options: dict[str, Any] = {} if is_interval else {"zone": str(schedule.zone)}
     given = options | {name: value for name, value in schedule.options.items() if value is not None}
     words = [
         json.dumps(schedule.when),

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cached_property
 from itertools import product
-from typing import Literal
+from typing import Literal, Protocol
 
 from rota.errors import InvalidInputError
-from rota.triggers.zone import instants_of
+from rota.triggers.zone import instants_of, transitions_between
 
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
@@ -23,6 +24,27 @@ Numbers = frozenset[int]
 GapRule = Literal["skip", "shift", "after"]
 """What happens to a wall time that clocks skip: nothing, it moves by the length of the gap, or it
 fires as soon as the clocks have moved."""
+
+
+class Rule(Protocol):
+    """When another scheduler fires."""
+
+    def fires(self, begin: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
+        """The instants from ``begin`` on and before ``end``, ascending."""
+        ...
+
+
+@dataclass(frozen=True)
+class IntervalRule:
+    """Fires each time that a period of real time has passed since the last fire."""
+
+    every: timedelta
+
+    def fires(self, begin: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:  # noqa: ARG002 - clock changes do not matter
+        at = begin
+        while at < end:
+            yield at
+            at += self.every
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,8 @@ class FieldRule:
 
     ``weekdays`` are numbered from Monday, 0. ``is_either``: a day that matches one of ``days`` and
     ``weekdays`` is enough. ``nth`` are pairs such as (2, 4), the second Friday of a month, or
-    (-1, 4), the last. ``has_last``: the last day of the month counts too.
+    (-1, 4), the last. ``has_last``: the last day of the month counts too. ``follows_last``: the
+    next fire is the first wall time after the one that clocks showed at the last fire.
     """
 
     minutes: Numbers
@@ -100,10 +123,13 @@ class FieldRule:
     is_either: bool = False
     gap: GapRule = "shift"
     fold: Literal["first", "both"] = "first"
+    follows_last: bool = False
 
-    @property
-    def fires_a_day(self) -> int:
-        return len(self.hours) * len(self.minutes) * len(self.seconds)
+    @cached_property
+    def clock_times(self) -> tuple[timedelta, ...]:
+        """The times of day, since midnight, ascending."""
+        times = product(sorted(self.hours), sorted(self.minutes), sorted(self.seconds))
+        return tuple(timedelta(hours=it[0], minutes=it[1], seconds=it[2]) for it in times)
 
     @property
     def limits_days(self) -> bool:
@@ -119,10 +145,11 @@ class FieldRule:
             return False
         if self.weeks is not None and day.isocalendar().week not in self.weeks:
             return False
-        in_days, in_weekdays = self._matches_day(day), day.weekday() in self.weekdays
+        in_days, in_weekdays = self.matches_day(day), day.weekday() in self.weekdays
         return (in_days or in_weekdays) if self.is_either else (in_days and in_weekdays)
 
-    def _matches_day(self, day: date) -> bool:
+    def matches_day(self, day: date) -> bool:
+        """Whether the day of the month fits."""
         if self.has_last and (day + DAY).month != day.month:
             return True
         if any(_is_nth(day, number, weekday) for number, weekday in self.nth):
@@ -130,13 +157,40 @@ class FieldRule:
         has_others = bool(self.nth or self.has_last)
         return day.day in self.days and not (has_others and self.days == DAY_FIELD.all)
 
-    def fires_on(self, day: date, zone: tzinfo) -> Iterator[datetime]:
-        """The instants at which it fires for wall times of that day, ascending."""
+    def fires(self, begin: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
+        changing = find_changing_days(begin, end, zone)
+        day, held = begin.astimezone(zone).date(), list[datetime]()
+        last = begin - timedelta(microseconds=1)
+        while (midnight := find_midnight(day, zone)) < end:
+            found = self._fires_on(day, midnight, zone, last if day in changing else None)
+            # What a gap moves past midnight waits for the next day.
+            found, tomorrow = (
+                sorted({*held, *found}) if held else found,
+                find_midnight(day + DAY, zone),
+            )
+            held = [at for at in found if at >= tomorrow] if day in changing else []
+            for at in found:
+                if begin <= at < min(end, tomorrow):
+                    yield at
+                    last = at
+            day += DAY
+
+    def _fires_on(
+        self, day: date, midnight: datetime, zone: tzinfo, last: datetime | None
+    ) -> list[datetime]:
+        """The fires of one day; ``last`` is the one before, None if no clock change is near."""
         if not self.matches(day):
-            return
-        clock = product(sorted(self.hours), sorted(self.minutes), sorted(self.seconds))
-        for hour, minute, second in clock:
-            yield from self._resolve(datetime.combine(day, time(hour, minute, second)), zone)
+            return []
+        if last is None:
+            return [midnight + since for since in self.clock_times]
+        shown, found = _shown(last, zone), list[datetime]()
+        for since in self.clock_times:
+            wall = datetime.combine(day, time()) + since
+            if self.follows_last and wall <= shown:
+                continue
+            found += self._resolve(wall, zone)
+            shown = _shown(found[-1], zone) if found else shown
+        return sorted(set(found))
 
     def _resolve(self, wall: datetime, zone: tzinfo) -> Iterator[datetime]:
         shown = instants_of(wall, zone, gap="skip", fold="both")
@@ -146,6 +200,23 @@ class FieldRule:
             yield from instants_of(wall, zone, gap="shift", fold="first")
         elif self.gap == "after":
             yield _end_of_gap(wall, zone)
+
+
+def _shown(instant: datetime, zone: tzinfo) -> datetime:
+    """The wall time that clocks show."""
+    return instant.astimezone(zone).replace(tzinfo=None)
+
+
+def find_midnight(day: date, zone: tzinfo) -> datetime:
+    """When a day begins."""
+    return instants_of(datetime.combine(day, time()), zone, gap="shift", fold="first")[0]
+
+
+def find_changing_days(begin: datetime, end: datetime, zone: tzinfo) -> set[date]:
+    """The days on which clocks change, and the days beside them."""
+    changes = transitions_between(begin - 2 * DAY, end + 2 * DAY, zone)
+    days = [change.at.astimezone(zone).date() for change in changes]
+    return {day + number * DAY for day in days for number in (-1, 0, 1)}
 
 
 def _is_nth(day: date, number: int, weekday: int) -> bool:

@@ -13,8 +13,8 @@ from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
 from rota.cli.import_report import check_rules, list_lines, write_program
 from rota.cli.import_sources import Imported
-from rota.cli.options import GivenTerminal, ZoneOption, flag
-from rota.cli.output import Terminal, print_verbatim
+from rota.cli.options import ZoneOption, flag
+from rota.cli.output import GivenTerminal, Terminal, print_verbatim
 from rota.errors import InvalidInputError
 from rota.escape import escape
 
@@ -86,7 +86,8 @@ def import_apscheduler(
 
         rota import apscheduler jobs.py --zone Europe/Berlin
     """
-    imported = read_apscheduler(_read(file), choose_zone(zone).zone)
+    program = Path(file).stem if file != STANDARD else "your_program"
+    imported = read_apscheduler(_read(file), choose_zone(zone).zone, program)
     _finish(terminal, imported, file, out)
 
 
@@ -108,10 +109,9 @@ def _finish(terminal: Terminal, imported: Imported, file: str, out: str) -> None
     for line in list_lines(imported, terminal.clock.now()):
         print_verbatim(terminal.out, Text(escape(line)))
     count = len(imported.schedules)
+    said = f"{count} schedule{'' if count == 1 else 's'}"
     where = "" if out == STANDARD else f" in {out}"
-    terminal.print_text(
-        f"{count} schedules{escape(where)}, {len(imported.unreadable)} left out", "bold"
-    )
+    terminal.print_text(f"{said}{escape(where)}, {len(imported.unreadable)} left out", "bold")
 
 
 def _write(path: Path, program: str) -> None:

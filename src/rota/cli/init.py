@@ -5,8 +5,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from rota.cli.options import GivenTerminal, JsonOption, value
-from rota.cli.output import done
+from rota.cli.options import value
+from rota.cli.output import PLAIN, Output
 from rota.errors import InvalidInputError
 
 PROJECT: Mapping[str, str] = {
@@ -22,12 +22,11 @@ PROJECT: Mapping[str, str] = {
 
 def init(
     directory: Annotated[
-        Path, value("DIRECTORY", "Where to write it; made if it does not exist.")
+        Path, value("DIRECTORY", "Where to write it; created if it does not exist.")
     ] = Path(),
     /,
     *,
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
     """Write a project to start from."""
     existing = [name for name in PROJECT if (directory / name).exists()]
@@ -45,7 +44,7 @@ def init(
     for name, template in PROJECT.items():
         (directory / name).write_text((source / template).read_text("utf-8"), "utf-8")
     document = {"directory": str(directory), "files": list(PROJECT)}
-    done(terminal, document, *_describe(directory), as_json=as_json)
+    output.print_done(document, *_describe(directory))
 
 
 def _describe(directory: Path) -> list[str]:

@@ -98,6 +98,14 @@ def job_facts(job: dict[str, Any], viewer: Viewer) -> list[Row]:
     return [((name, text), "") for name, text in _facts(job, viewer) if text != NOTHING]
 
 
+def progress_row(progress: dict[str, Any], viewer: Viewer) -> Row:
+    """How far a running job is."""
+    done, total, message = progress["done"], progress["total"], progress["message"]
+    text = f"{done:g} done" if not total else f"{done:g} of {total:g} ({done / total:.0%})"
+    text += "" if message is None else f", {show_text(message, 200)}"
+    return (("Progress", f"{text}, {viewer.show(progress['at'])}"), "")
+
+
 def attempt_rows(attempts: Sequence[dict[str, Any]], viewer: Viewer) -> list[Row]:
     return [
         (
@@ -154,6 +162,8 @@ def _facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
     yield "Payload", show_text(json.dumps(mask_secrets(job.get("payload"))), 2000)
     yield "Created", f"{viewer.show(job['created_at'])} ({viewer.tell(job['created_at'])})"
     yield "Changed", f"{viewer.show(job['updated_at'])} ({viewer.tell(job['updated_at'])})"
+    if "removed_at" in job:
+        yield "Removed", _show_removal(job["removed_at"], viewer)
 
 
 def _show_status(job: dict[str, Any]) -> str:
@@ -165,6 +175,12 @@ def _show_deferral(deferral: dict[str, Any] | None, viewer: Viewer) -> str:
     if not deferral:
         return NOTHING
     return f"until {viewer.show(deferral['until'])}: {show_text(deferral['reason'])}"
+
+
+def _show_removal(removed_at: str | None, viewer: Viewer) -> str:
+    if removed_at is None:
+        return "never, by the rules of retention"
+    return f"{viewer.show(removed_at)} ({viewer.tell(removed_at)}), once no job depends on it"
 
 
 def _show_lease(lease: dict[str, Any] | None, viewer: Viewer) -> str:

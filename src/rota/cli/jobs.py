@@ -1,7 +1,6 @@
 """``rota jobs``: create, list, show and change jobs."""
 
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,23 +8,21 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.auth.masking import mask_secrets
-from rota.cli.arguments import check_ids, choose_zone, read_duration, read_instant, read_json
+from rota.cli.arguments import check_ids, choose_zone, given, read_duration, read_instant, read_json
 from rota.cli.commands import BULK
-from rota.cli.connection import converse, create_job, find_job
 from rota.cli.job_tables import (
     ATTEMPT_COLUMNS,
     attempt_rows,
     job_columns,
     job_facts,
     job_row,
+    progress_row,
     read_state,
 )
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     CascadeOption,
-    GivenTerminal,
     JobArgument,
-    JsonOption,
     LabelOption,
     LimitOption,
     NewPayloadOption,
@@ -41,16 +38,12 @@ from rota.cli.options import (
 )
 from rota.cli.output import (
     Terminal,
-    Viewer,
-    done,
-    print_items,
     print_table,
     show_text,
     tell_replacements,
 )
-from rota.cli.place import NOWHERE, Place
+from rota.cli.session import HERE, TenantSession, path_of
 from rota.client import Client
-from rota.client.client import path_of
 from rota.errors import InvalidInputError
 from rota.escape import escape, escape_json
 
@@ -58,7 +51,7 @@ from rota.escape import escape, escape_json
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Wanted:
-    """What may be said of a new job, besides its name."""
+    """The options of a new job, besides its name."""
 
     kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None
     queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default"
@@ -69,7 +62,9 @@ class Wanted:
     ] = None
     run_in: Annotated[
         str | None,
-        Parameter(name="--in", metavar="DURATION", help="The same from now, such as 90s or 1h30m."),
+        Parameter(
+            name="--in", metavar="DURATION", help="Start this long from now, such as 90s or 1h30m."
+        ),
     ] = None
     after: Annotated[
         list[str] | None,
@@ -78,14 +73,14 @@ class Wanted:
             negative="",
             show_default=False,
             validator=check_ids("--after"),
-            help="A job to wait for; may be given again.",
+            help="A job to wait for, by its id or the beginning. Repeatable.",
         ),
     ] = None
-    max_attempts: Annotated[int | None, number(1, 10, "How often to try.")] = None
-    key: Annotated[
-        str | None, value("TEXT", "Makes it the only job of its kind with this key.")
-    ] = None
-    auto_remove: Annotated[bool, flag("Forget the job once it has succeeded.")] = False
+    max_attempts: Annotated[int | None, number(1, 10, "How often to try it at most.")] = None
+    key: Annotated[str | None, value("TEXT", "Create no second job of its kind with this key.")] = (
+        None
+    )
+    auto_remove: Annotated[bool, flag("Delete the job once it has succeeded.")] = False
     notifies: NotifiesOption = None
     label: LabelOption = None
     zone: ZoneOption = None
@@ -99,47 +94,40 @@ def create(
     /,
     *,
     wanted: Wanted = NOTHING_SAID,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Create a job.
 
-    For one that recurs there is rota series create. Try:
+    For a recurring job, use rota series create. Try:
 
         rota jobs create hello --kind log.message --payload '{"message": "hi"}'
         rota jobs create report --queue mail --in 90s --max-attempts 5
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
-    body = {"name": name, **_read_body(wanted, terminal)}
-    created = create_job(terminal, place, body, as_json=as_json)
-    job = created.document
-    viewer = Viewer(terminal.clock.now(), choose_zone(wanted.zone).zone)
+    body = {"name": name, **_read_body(wanted, session.terminal)}
+    if wanted.after:
+        body["dependencies"] = [session.find_job(it, "--after") for it in wanted.after]
+    job, is_new = session.create_job(body)
+    viewer = session.view(wanted.zone)
     when = f"{read_state(job, viewer.now)}, run at {viewer.show(job['run_at'])}"
-    done(
-        terminal,
-        job,
-        f"{'Created' if created.is_new else 'There already is'} {job['id']}: {when}.",
-        as_json=as_json,
-    )
+    became = "Created" if is_new else "There already is"
+    session.print_done(job, f"{became} {job['id']}: {when}.")
 
 
 def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:
     tries = wanted.max_attempts
-    fields = {
-        "queue": wanted.queue,
-        "kind": wanted.kind,
-        "payload": read_json(wanted.payload, "--payload"),
-        "priority": wanted.priority,
-        "run_at": _read_start(wanted, terminal),
-        "dependencies": wanted.after,
-        "retry_policy": None if tries is None else {"max_attempts": tries},
-        "idempotency_key": wanted.key,
-        "auto_remove": wanted.auto_remove,
-        "notifies": wanted.notifies,
-        "label": wanted.label,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    return given(
+        queue=wanted.queue,
+        kind=wanted.kind,
+        payload=read_json(wanted.payload, "--payload"),
+        priority=wanted.priority,
+        run_at=_read_start(wanted, terminal),
+        retry_policy=None if tries is None else {"max_attempts": tries},
+        idempotency_key=wanted.key,
+        auto_remove=wanted.auto_remove,
+        notifies=wanted.notifies,
+        label=wanted.label,
+    )
 
 
 def _read_start(wanted: Wanted, terminal: Terminal) -> str | None:
@@ -165,10 +153,10 @@ Moment = Annotated[str | None, value("INSTANT", "ISO 8601; without an offset, wa
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Changed:
-    """What a new job that is made from another one has otherwise."""
+    """The values of a job that change."""
 
-    name: Annotated[str | None, value("TEXT", "Another name.")] = None
-    queue: Annotated[str | None, value("NAME", "Another queue.")] = None
+    name: Annotated[str | None, value("TEXT", "What people call it.")] = None
+    queue: Annotated[str | None, value("NAME", "Its queue.")] = None
     payload: NewPayloadOption = None
     priority: Priority = None
     run_at: Moment = None
@@ -181,23 +169,23 @@ UNCHANGED = Changed()
 @app.command(name="list")
 def list_jobs(
     *,
-    queue: Annotated[str | None, value("NAME", "Only of this queue.")] = None,
+    queue: Annotated[str | None, value("NAME", "Only jobs of this queue.")] = None,
     state: StateOption = None,
     search: Annotated[
         str | None, value("TEXT", "Only matches, such as 'error:Timeout payload.order=7'.")
     ] = None,
-    kind: Annotated[str | None, value("NAME", "Only of this kind.")] = None,
-    match: Annotated[str | None, value("TEXT", "Only those in which this text is found.")] = None,
+    kind: Annotated[str | None, value("NAME", "Only jobs of this kind.")] = None,
+    match: Annotated[str | None, value("TEXT", "Only jobs that contain this text.")] = None,
     priority_min: Priority = None,
     priority_max: Priority = None,
     created_after: Moment = None,
     created_before: Moment = None,
-    cursor: Annotated[str | None, value("TEXT", "Go on where an earlier list ended.")] = None,
+    cursor: Annotated[
+        str | None, value("TEXT", "The cursor at which an earlier list ended.")
+    ] = None,
     limit: LimitOption = 20,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """List jobs, the newest first.
 
@@ -222,53 +210,47 @@ def list_jobs(
         "cursor": cursor,
     }
     is_search = any(query[name] is not None for name in ("q", "kind", "text"))
-    path = "/jobs/search" if is_search else "/jobs"
-    listed = converse(terminal, place, lambda it: it.collect(path, query, limit=limit))
-    viewer = Viewer(terminal.clock.now(), local)
-    out = terminal.out
-    print_items(
-        terminal, listed, job_columns(out), lambda it: job_row(it, viewer, out), as_json=as_json
-    )
+    steps = ("jobs", "search") if is_search else ("jobs",)
+    listed = session.collect(*steps, query=query, limit=limit)
+    viewer = session.view(zone)
+    out = session.terminal.out
+    session.print_items(listed, job_columns(out), lambda it: job_row(it, viewer, out))
 
 
 @app.command(name="show")
-def show(
-    job_id: JobArgument,
-    /,
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
-    """Show a job, its result, and every attempt at it; of the last failure also the traceback.
+def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+    """Show a job, its progress or result, and every attempt; of the last failure the traceback.
 
     Try:
 
         rota jobs show 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    job_id = find_job(terminal, place, job_id)
+    job_id = session.find_job(job_id)
 
     async def ask(client: Client) -> tuple[Any, Any, Any]:
         job = await client.get(path_of("jobs", job_id))
         attempts = (await client.get(path_of("jobs", job_id, "attempts")))["items"]
-        return job, attempts, (await client.get(path_of("jobs", job_id, "result")))["result"]
+        return job, attempts, await client.get(path_of("jobs", job_id, "result"))
 
-    job, attempts, result = converse(terminal, place, ask)
-    if as_json:
-        terminal.print_document({**job, "attempts": attempts, "result": result})
+    job, attempts, outcome = session.talk(ask)
+    result, progress = outcome["result"], outcome.get("progress")
+    if session.is_done({**job, "attempts": attempts, "result": result, "progress": progress}):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    print_table(terminal.out, ("Job", escape(job["id"])), job_facts(job, viewer))
+    viewer = session.view(zone)
+    facts = job_facts(job, viewer)
+    facts += [] if progress is None else [progress_row(progress, viewer)]
+    print_table(session.terminal.out, ("Job", escape(job["id"])), facts)
     if attempts:
-        terminal.print_text()
-        print_table(terminal.out, ATTEMPT_COLUMNS, attempt_rows(attempts, viewer))
+        session.terminal.print_text()
+        print_table(session.terminal.out, ATTEMPT_COLUMNS, attempt_rows(attempts, viewer))
     if result is not None:
-        terminal.print_text(f"\nResult: {show_text(json.dumps(mask_secrets(result)), 4000)}")
+        session.terminal.print_text(
+            f"\nResult: {show_text(json.dumps(mask_secrets(result)), 4000)}"
+        )
     failure = next((it for it in reversed(attempts) if it.get("traceback")), None)
     if failure is not None and job["status"] != "COMPLETED":
-        terminal.print_text(f"\nTraceback of attempt {failure['number']}:")
-        print_lines(terminal, failure["traceback"])
+        session.terminal.print_text(f"\nTraceback of attempt {failure['number']}:")
+        print_lines(session.terminal, failure["traceback"])
 
 
 @app.command(name="result")
@@ -277,9 +259,7 @@ def result(
     /,
     *,
     wait: Annotated[int, number(0, 60, "Seconds to wait for its end, up to 60.")] = 0,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> bool:
     """Print what a job returned, as JSON. The exit status is 1 if it failed or has not ended.
 
@@ -287,22 +267,17 @@ def result(
 
         rota jobs result 01890a5d-ac96-774b-bcce-b302099a8057 --wait 30
     """
-    job_id = find_job(terminal, place, job_id)
-
-    async def ask(client: Client) -> Any:
-        path = path_of("jobs", job_id, "result")
-        return await client.get(path, {"wait": str(wait)})
-
-    answer = converse(terminal, place, ask)
+    job_id = session.find_job(job_id)
+    answer = session.get("jobs", job_id, "result", query={"wait": wait})
     is_completed: bool = answer["status"] == "COMPLETED"
-    if as_json:
-        terminal.print_document(answer)
+    if session.is_done(answer):
+        pass
     elif is_completed:
-        terminal.print_text(escape_json(json.dumps(answer["result"])))
+        session.terminal.print_text(escape_json(json.dumps(answer["result"])))
     else:
-        print_lines(terminal, answer["traceback"] or "")
+        print_lines(session.terminal, answer["traceback"] or "")
         reason = answer["error"] if answer["has_ended"] else "the job has not ended yet"
-        terminal.print_text(f"{answer['status']}: {show_text(reason, 1000)}")
+        session.terminal.print_text(f"{answer['status']}: {show_text(reason, 1000)}")
     return is_completed
 
 
@@ -317,57 +292,34 @@ def update(
     job_id: JobArgument,
     /,
     *,
-    name: Annotated[str | None, value("TEXT", "What people call it.")] = None,
-    queue: Annotated[str | None, value("NAME", "Its queue.")] = None,
-    payload: NewPayloadOption = None,
-    priority: Priority = None,
-    run_at: Moment = None,
-    zone: ZoneOption = None,
+    changed: Changed = UNCHANGED,
     notifies: NotifiesOption = None,
     label: LabelOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Change a job that has not ended; what is not named stays as it is.
+    """Change a job that has not ended. Fields that are not named stay as they are.
 
     Try:
 
         rota jobs update 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
-    job_id = find_job(terminal, place, job_id)
-    given = {
-        "name": name,
-        "queue": queue,
-        "payload": None if payload is None else read_json(payload, "--payload"),
-        "priority": priority,
-        "run_at": _read_moment(run_at, choose_zone(zone).zone, "--run-at"),
-        "notifies": notifies,
-        "label": label,
-    }
-    body = {key: value for key, value in given.items() if value is not None}
-    job = converse(terminal, place, lambda it: it.ask("PUT", path_of("jobs", job_id), body=body))
-    done(terminal, job, f"Changed {job['id']}.", as_json=as_json)
+    job_id = session.find_job(job_id)
+    body = _read_changes(changed) | given(notifies=notifies, label=label)
+    job = session.ask("PUT", "jobs", job_id, body=body)
+    session.print_done(job, f"Changed {job['id']}.")
 
 
 @app.command(name="delete")
-def delete(
-    job_id: JobArgument,
-    /,
-    *,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def delete(job_id: JobArgument, /, *, session: TenantSession = HERE) -> None:
     """Delete a job that no other job depends on.
 
     Try:
 
         rota jobs delete 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    job_id = find_job(terminal, place, job_id)
-    converse(terminal, place, lambda it: it.ask("DELETE", path_of("jobs", job_id)))
-    done(terminal, {"id": job_id, "deleted": True}, f"Deleted {job_id}.", as_json=as_json)
+    job_id = session.find_job(job_id)
+    session.ask("DELETE", "jobs", job_id)
+    session.print_done({"id": job_id, "deleted": True}, f"Deleted {job_id}.")
 
 
 @app.command(name="cancel")
@@ -375,11 +327,9 @@ def cancel(
     job_id: JobArgument,
     /,
     *,
-    only_this: Annotated[bool, flag("Of a series: this occurrence, and not the series.")] = False,
+    only_this: Annotated[bool, flag("Cancel this occurrence only, not its series.")] = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Cancel a job, also a running one, and the series it belongs to.
 
@@ -387,10 +337,10 @@ def cancel(
 
         rota jobs cancel 01890a5d-ac96-774b-bcce-b302099a8057 --why "sent twice"
     """
-    job_id = find_job(terminal, place, job_id)
-    ask = _asking("cancel", job_id, why, {"ends_series": not only_this})
-    job = converse(terminal, place, ask)
-    done(terminal, job, f"Cancelled {job_id}.", as_json=as_json)
+    job_id = session.find_job(job_id)
+    query = {"ends_series": not only_this}
+    job = session.post("jobs", job_id, "cancel", body={"why": why}, query=query)
+    session.print_done(job, f"Cancelled {job_id}.")
 
 
 @app.command(name="retry")
@@ -401,22 +351,19 @@ def retry(
     cascade: CascadeOption = False,
     changed: Changed = UNCHANGED,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Create a new job in place of one that failed for good, with other values if wanted.
+    """Retry a job that failed for good: create a new one, with other values if given.
 
     Try:
 
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --cascade
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload @a.json
     """
-    job_id = find_job(terminal, place, job_id)
+    job_id = session.find_job(job_id)
     body = {"why": why, "changes": _read_changes(changed)}
-    path, query = path_of("jobs", job_id, "retry"), {"cascade": cascade}
-    answer = converse(terminal, place, lambda client: client.post(path, body, query))
-    done(terminal, answer, *(f"{it}." for it in tell_replacements(answer)), as_json=as_json)
+    answer = session.post("jobs", job_id, "retry", body=body, query={"cascade": cascade})
+    session.print_done(answer, *(f"{it}." for it in tell_replacements(answer)))
 
 
 @app.command(name="duplicate")
@@ -426,43 +373,33 @@ def duplicate(
     *,
     changed: Changed = UNCHANGED,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Create a job like another one, in any state, with other values if wanted.
+    """Create a job like another one, in any state, with other values if given.
 
     Try:
 
         rota jobs duplicate 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
-    job_id = find_job(terminal, place, job_id)
+    job_id = session.find_job(job_id)
     body = {"why": why, "changes": _read_changes(changed)}
-    path = path_of("jobs", job_id, "duplicate")
-    job = converse(terminal, place, lambda client: client.post(path, body))
-    done(terminal, job, f"Created {job['id']}, a duplicate of {job_id}.", as_json=as_json)
+    job = session.post("jobs", job_id, "duplicate", body=body)
+    session.print_done(job, f"Created {job['id']}, a duplicate of {job_id}.")
 
 
 def _read_changes(changed: Changed) -> dict[str, Any]:
-    given = {
-        "name": changed.name,
-        "queue": changed.queue,
-        "payload": None if changed.payload is None else read_json(changed.payload, "--payload"),
-        "priority": changed.priority,
-        "run_at": _read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
-    }
-    return {key: value for key, value in given.items() if value is not None}
+    return given(
+        name=changed.name,
+        queue=changed.queue,
+        payload=None if changed.payload is None else read_json(changed.payload, "--payload"),
+        priority=changed.priority,
+        run_at=_read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
+    )
 
 
 @app.command(name="run-now")
 def run_now(
-    job_id: JobArgument,
-    /,
-    *,
-    why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    job_id: JobArgument, /, *, why: WhyOption = None, session: TenantSession = HERE
 ) -> None:
     """Make a job due now.
 
@@ -470,15 +407,9 @@ def run_now(
 
         rota jobs run-now 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    job_id = find_job(terminal, place, job_id)
-    job = converse(terminal, place, _asking("run-now", job_id, why))
-    done(terminal, job, f"Due now: {job_id}.", as_json=as_json)
-
-
-def _asking(
-    verb: str, job_id: str, why: str | None, query: dict[str, bool] | None = None
-) -> Callable[[Client], Awaitable[Any]]:
-    return lambda client: client.post(path_of("jobs", job_id, verb), {"why": why}, query)
+    job_id = session.find_job(job_id)
+    job = session.post("jobs", job_id, "run-now", body={"why": why})
+    session.print_done(job, f"Due now: {job_id}.")
 
 
 def _read_moment(text: str | None, zone: Any, option: str) -> str | None:

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import App
 
-from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, value
-from rota.cli.output import NOTHING, Row, print_items, print_table, show_text
-from rota.cli.place import NOWHERE, Place
+from rota.cli.options import value
+from rota.cli.output import NOTHING, Row, print_table, show_text
+from rota.cli.session import HERE, TenantSession
 from rota.client import Client
 from rota.errors import NotFoundError
 from rota.escape import escape, escape_json
@@ -20,9 +19,7 @@ _LONGEST = 60
 
 
 @app.command(name="list")
-def list_kinds(
-    *, as_json: JsonOption = False, place: Place = NOWHERE, terminal: GivenTerminal
-) -> None:
+def list_kinds(*, session: TenantSession = HERE) -> None:
     """List the kinds that apps declare or workers serve, by name.
 
     Try:
@@ -30,8 +27,8 @@ def list_kinds(
         rota kinds list
         rota kinds list --json
     """
-    items = converse(terminal, place, _ask)
-    print_items(terminal, (items, None), KIND_COLUMNS, _kind_row, as_json=as_json, noun="kind")
+    items = session.talk(_ask)
+    session.print_items((items, None), KIND_COLUMNS, _kind_row, noun="kind")
 
 
 @app.command(name="show")
@@ -39,9 +36,7 @@ def show(
     kind: Annotated[str, value("KIND", "The name of the kind.")],
     /,
     *,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Show a kind with the JSON Schemas of its payload and result.
 
@@ -49,23 +44,22 @@ def show(
 
         rota kinds show http.request
     """
-    items = converse(terminal, place, _ask)
+    items = session.talk(_ask)
     found = next((it for it in items if it["kind"] == kind), None)
     if found is None:
         raise NotFoundError(
             f"the kind {kind} is not known; rota kinds list shows those that are",
             {"field": "KIND", "kind": kind},
         )
-    if as_json:
-        terminal.print_document(found)
+    if session.is_done(found):
         return
-    print_table(terminal.out, ("Kind", escape(found["kind"])), _facts(found))
+    print_table(session.terminal.out, ("Kind", escape(found["kind"])), _facts(found))
     for title in ("payload", "result"):
         schema = found[f"{title}_schema"]
         if schema:
-            terminal.print_text(f"\n{title.capitalize()}, as JSON Schema:")
+            session.terminal.print_text(f"\n{title.capitalize()}, as JSON Schema:")
             for line in json.dumps(schema, indent=2).splitlines():
-                terminal.print_text(escape_json(line))
+                session.terminal.print_text(escape_json(line))
 
 
 async def _ask(client: Client) -> list[dict[str, Any]]:

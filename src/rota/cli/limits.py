@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, flag, number, value
-from rota.cli.output import Row, done, format_seconds, print_items
-from rota.cli.place import NOWHERE, Place
+from rota.cli.options import WhyOption, flag, number, value
+from rota.cli.output import Row, format_seconds
+from rota.cli.session import HERE, TenantSession
 from rota.clock.duration import read_duration
 from rota.errors import InvalidInputError
 from rota.escape import escape
@@ -63,24 +62,15 @@ def limit_row(limit: dict[str, Any]) -> Row:
 
 
 @app.command(name="list")
-def list_limits(
-    *, as_json: JsonOption = False, place: Place = NOWHERE, terminal: GivenTerminal
-) -> None:
+def list_limits(*, session: TenantSession = HERE) -> None:
     """List the limits that apply to a tenant: its own, and those of all tenants.
 
     Try:
 
         rota limits list
     """
-    found = converse(terminal, place, lambda it: it.get("/limits"))
-    print_items(
-        terminal,
-        (found["items"], None),
-        LIMIT_COLUMNS,
-        limit_row,
-        as_json=as_json,
-        noun="limit",
-    )
+    found = session.get("limits")
+    session.print_items((found["items"], None), LIMIT_COLUMNS, limit_row, noun="limit")
 
 
 @Parameter(name="*", group="Limits")
@@ -92,7 +82,7 @@ class Wanted:
         int | None, number(0, HIGHEST, "How many may run at once, over all workers; 0: none.")
     ] = None
     rate: Annotated[
-        str | None, value("COUNT/TIME", "How many may start in a time, such as 100/1m.")
+        str | None, value("COUNT/TIME", "How many may start in which time, such as 100/1m.")
     ] = None
     burst: Annotated[
         int | None, number(1, HIGHEST, "How many of a rate may start at once. Default: all.")
@@ -100,7 +90,8 @@ class Wanted:
     ageing: Annotated[
         str | None,
         value(
-            "TIME", "For a queue of all tenants: a job gains 1 priority each time it waits this."
+            "TIME",
+            "For a queue of all tenants: a job gains 1 priority each time it has waited this.",
         ),
     ] = None
 
@@ -114,9 +105,7 @@ def set_limit(
     scope: LimitScope = EVERY_JOB,
     wanted: Wanted = NOTHING_WANTED,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Set the limit of a tenant or queue; it replaces the earlier one.
 
@@ -133,9 +122,9 @@ def set_limit(
         "ageing_seconds": _read_seconds(wanted.ageing, "--ageing"),
         "why": why,
     }
-    found = converse(terminal, place, lambda it: it.ask("PUT", "/limits", body=body), makes=True)
+    found = session.ask("PUT", "limits", body=body, makes=True)
     cells, _ = limit_row(found)
-    done(terminal, found, f"Limit of {cells[0]}, {cells[1]}: {cells[2]}.", as_json=as_json)
+    session.print_done(found, f"Limit of {cells[0]}, {cells[1]}: {cells[2]}.")
 
 
 def _read_rate(text: str, burst: int | None) -> dict[str, Any]:
@@ -152,13 +141,7 @@ def _read_seconds(text: str | None, option: str) -> int | None:
 
 
 @app.command(name="clear")
-def clear_limit(
-    *,
-    scope: LimitScope = EVERY_JOB,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def clear_limit(*, scope: LimitScope = EVERY_JOB, session: TenantSession = HERE) -> None:
     """Clear the limit of a tenant or queue, if there is one.
 
     Try:
@@ -166,5 +149,5 @@ def clear_limit(
         rota limits clear --queue mail
     """
     query = {"whose": scope.whose, "queue": scope.queue}
-    converse(terminal, place, lambda it: it.ask("DELETE", "/limits", query=query))
-    done(terminal, {"cleared": True}, "No limit.", as_json=as_json)
+    session.ask("DELETE", "limits", query=query)
+    session.print_done({"cleared": True}, "No limit.")

@@ -8,9 +8,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from rota.cli.arguments import check_argument
-from rota.cli.output import Terminal
 from rota.errors import InvalidInputError
-from rota.jobs.job_state import parse_states
+from rota.jobs.job_state import JobState, parse_states
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
 
@@ -84,15 +83,12 @@ FoldOption = Annotated[
         "first time only (first)."
     ),
 ]
-JsonOption = Annotated[
-    bool, flag("Print one JSON document for programs, errors too.", name="--json")
-]
 StoreOption = Annotated[
     str,
     Parameter(
         metavar="URL",
         env_var="ROTA_STORE",
-        help="Where things are remembered, such as sqlite:///rota.db.",
+        help="The address of the store, such as sqlite:///rota.db.",
     ),
 ]
 AppArgument = Annotated[
@@ -103,23 +99,18 @@ AppStoreOption = Annotated[
     str | None,
     value(
         "URL",
-        "Where things are remembered. Default: the app's store, ROTA_STORE, or sqlite:///rota.db.",
+        "The address of the store. Default: the app's store, ROTA_STORE, or sqlite:///rota.db.",
     ),
 ]
-GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
-
-
 JobArgument = Annotated[
     str,
     Parameter(metavar="ID", validator=check_argument, help="The id of a job, or its beginning."),
 ]
-LimitOption = Annotated[int, number(1, 10_000, "The most to list.")]
+LimitOption = Annotated[int, number(1, 10_000, "How many to list at most.")]
 WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
-CascadeOption = Annotated[
-    bool, flag("Submit the jobs again, too, that were blocked because of it.")
-]
-YesOption = Annotated[bool, flag("Do not ask.", name=["--yes", "-y"])]
-PAYLOAD_HELP = "What the handler is given; @FILE, or - for standard input."
+CascadeOption = Annotated[bool, flag("Also submit the jobs again that it blocked.")]
+YesOption = Annotated[bool, flag("Do not ask for confirmation.", name=["--yes", "-y"])]
+PAYLOAD_HELP = "What the handler receives; @FILE reads a file, - standard input."
 PayloadOption = Annotated[
     str, Parameter(metavar="JSON", allow_leading_hyphen=True, help=PAYLOAD_HELP)
 ]
@@ -131,7 +122,7 @@ NotifiesOption = Annotated[
     Parameter(
         negative="--no-notifies",
         show_default=False,
-        help="Quiet hours hold it back, or do not. Default: as its kind says.",
+        help="Whether quiet hours hold it back. Default: its kind decides.",
     ),
 ]
 LabelOption = Annotated[
@@ -144,7 +135,7 @@ HostOption = Annotated[
     Parameter(
         metavar="ADDRESS",
         env_var="ROTA_HOST",
-        help="The address to listen on; 0.0.0.0 is every one of this host.",
+        help="The address to listen on; 0.0.0.0 means every address of this host.",
     ),
 ]
 PortOption = Annotated[
@@ -153,7 +144,7 @@ PortOption = Annotated[
         metavar="NUMBER",
         env_var="ROTA_PORT",
         validator=Number(gte=0, lte=65535),
-        help="The port to listen on; 0 takes any that is free.",
+        help="The port to listen on; 0 picks a free one.",
     ),
 ]
 HandlersOption = Annotated[
@@ -162,8 +153,8 @@ HandlersOption = Annotated[
         name="--handlers",
         metavar="MODULE:NAME",
         negative="",
-        help="Handlers of your own: a mapping of kinds to functions, or a function that is given "
-        "the worker; may be given again.",
+        help="Your handlers: a mapping from kinds to functions, or a function that receives the "
+        "worker. Repeatable.",
     ),
 ]
 _TASKS_HELP = (
@@ -176,7 +167,7 @@ TasksOption = Annotated[
 ]
 ServedTasksOption = Annotated[str | None, value("MODULE:NAME", _TASKS_HELP)]
 ReloadOption = Annotated[
-    bool, flag("For development: when the files of the handlers change, start the worker anew.")
+    bool, flag("For development: restart the worker when the files of the handlers change.")
 ]
 KindsOption = Annotated[
     str | None,
@@ -190,7 +181,7 @@ OfferedLabelOption = Annotated[
         name="--label",
         metavar="NAME",
         negative="",
-        help="A version label that this worker offers; may be given again. "
+        help="A version label that this worker offers. Repeatable. "
         "Jobs with another label are left to other workers.",
     ),
 ]
@@ -203,7 +194,7 @@ QueueOption = Annotated[
         name="--queue",
         metavar="NAME",
         negative="",
-        help="Take jobs of this queue only; may be given again.",
+        help="Take jobs of this queue only. Repeatable.",
     ),
 ]
 OnlyTenantOption = Annotated[
@@ -212,12 +203,12 @@ OnlyTenantOption = Annotated[
         name="--tenant",
         metavar="NAME",
         negative="",
-        help="Take jobs of this tenant only; may be given again.",
+        help="Take jobs of this tenant only. Repeatable.",
     ),
 ]
 ConcurrencyOption = Annotated[
     int | None,
-    number(1, 1000, "How many jobs run at the same time. Default: what the app says, or 10."),
+    number(1, 1000, "How many jobs run at the same time. Default: the app's setting, or 10."),
 ]
 MetricsPortOption = Annotated[
     int | None,
@@ -225,8 +216,8 @@ MetricsPortOption = Annotated[
         metavar="NUMBER",
         env_var="ROTA_METRICS_PORT",
         validator=Number(gte=0, lte=65535),
-        help="Show the metrics of this process to Prometheus on this port; 0 takes any that is "
-        "free. Default: none. A server shows the totals of all workers in any case.",
+        help="Serve the metrics of this process to Prometheus on this port; 0 picks a free one. "
+        "Default: off. A server shows the totals of all workers in any case.",
     ),
 ]
 MetricsHostOption = Annotated[
@@ -263,7 +254,7 @@ LinesOption = Annotated[
 def _check_state(_type: object, word: str | None) -> None:
     if word is not None:
         try:
-            parse_states([word])
+            parse_states(word)
         except InvalidInputError as error:
             raise ValueError(error.message) from error
 
@@ -273,7 +264,7 @@ StateOption = Annotated[
     Parameter(
         metavar="STATE",
         validator=_check_state,
-        help="Such as due, later, held, retrying, running, dead, failed or completed.",
+        help=f"One of {', '.join(JobState)}; or several, with commas between.",
     ),
 ]
 

@@ -1,18 +1,24 @@
 """What a command prints: text, tables, JSON documents, errors, instants and durations."""
 
+import io
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
+from cyclopts import Parameter
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rota.clock.protocol import Clock
+from rota.clock.system import SystemClock
 from rota.errors import (
     InvalidCronExpressionError,
     InvalidRecurrenceRuleError,
@@ -23,11 +29,11 @@ from rota.escape import escape
 
 
 class PipeConsole(Console):
-    """A console that leaves it to its caller what a closed pipe means."""
+    """A console that raises BrokenPipeError when its pipe is closed."""
 
     def on_broken_pipe(self) -> None:
-        """Let the BrokenPipeError that is being handled go on."""
-        raise  # noqa: PLE0704 - rich calls this inside its handler, to be told what to do
+        """Raise the BrokenPipeError that rich is handling."""
+        raise  # noqa: PLE0704 - rich calls this inside its handler
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,35 @@ class Terminal:
     def print_document(self, document: Mapping[str, Any]) -> None:
         """Print a result for programs: one JSON document, in ASCII."""
         print_json(self.out, document)
+
+
+def make_terminal(
+    clock: Clock | None = None, out: Console | None = None, err: Console | None = None
+) -> Terminal:
+    """The terminal of this process, or one with another clock or other consoles.
+
+    Characters that the encoding of standard output lacks are escaped, as on standard error.
+    """
+    if out is None and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return Terminal(
+        clock or SystemClock(),
+        out or PipeConsole(highlight=False, markup=False),
+        err or PipeConsole(highlight=False, markup=False, stderr=True),
+    )
+
+
+GivenTerminal = Annotated[Terminal, Parameter(parse=False)]
+JsonOption = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        group="Parameters",
+        negative="",
+        show_default=False,
+        help="Print one JSON document for programs, errors too.",
+    ),
+]
 
 
 def print_prose(console: Console, text: Text) -> None:
@@ -160,8 +195,8 @@ LONGEST_LINE = 100
 def underline(text: str, position: tuple[int, int], indent: str = "  ") -> Text:
     """Two lines: ``text``, and carets under the half-open span ``position``, at least one.
 
-    What the terminal would not show as it is, is written out, and the carets make up for that. Of
-    a text too long to read, the part around the span is shown.
+    Control characters are escaped, and the carets follow them. Of a long text, only the part around
+    the span is shown.
     """
     start, end = position
     window_start = max(0, min(start, len(text)) - LONGEST_LINE // 2)
@@ -313,36 +348,58 @@ def show_text(value: Any, longest: int = 200) -> str:
     return escape(text if len(text) <= longest else f"{text[:longest]}…")
 
 
-def done(terminal: Terminal, document: Mapping[str, Any], *lines: str, as_json: bool) -> None:
-    """Print what was done: the whole answer for programs, a sentence or a few for people."""
-    if as_json:
-        terminal.print_document(document)
-        return
-    for line in lines:
-        terminal.print_text(escape(line))
+@Parameter(name="*")
+@dataclass(kw_only=True)
+class Output:
+    """The option ``--json``, and what a command prints for people or for programs."""
+
+    as_json: JsonOption = False
+
+    @cached_property
+    def terminal(self) -> Terminal:
+        """By default that of the process."""
+        return make_terminal()
+
+    def on(self, terminal: Terminal) -> Self:
+        """The same options on this terminal."""
+        given = copy(self)
+        given.terminal = terminal
+        return given
+
+    def is_done(self, document: Mapping[str, Any]) -> bool:
+        """Print the document for programs, with ``--json``; False if people want to read it."""
+        if self.as_json:
+            self.terminal.print_document(document)
+        return self.as_json
+
+    def print_done(self, document: Mapping[str, Any], *lines: str) -> None:
+        """Print what was done: the whole answer for programs, a sentence or a few for people."""
+        if not self.is_done(document):
+            for line in lines:
+                self.terminal.print_text(escape(line))
+
+    def print_items(
+        self,
+        listed: tuple[list[Any], str | None],
+        header: Sequence[str],
+        make_row: Callable[[Any], Row],
+        *,
+        noun: str = "job",
+    ) -> None:
+        """Print a list of items, and whether there are more at the cursor that follows them."""
+        items, cursor = listed
+        has_more = cursor is not None
+        if self.is_done({"items": items, "next_cursor": cursor, "has_more": has_more}):
+            return
+        if items:
+            print_table(self.terminal.out, header, [make_row(item) for item in items])
+        count = len(items)
+        ending = "; there are more, see --limit" if has_more else ""
+        word = noun if count == 1 or noun.endswith("s") else f"{noun}s"
+        self.terminal.print_text(f"{count} {word}{ending}", "bold")
 
 
-def print_items(
-    terminal: Terminal,
-    listed: tuple[list[Any], str | None],
-    header: Sequence[str],
-    make_row: Callable[[Any], Row],
-    *,
-    as_json: bool,
-    noun: str = "job",
-) -> None:
-    """Print a list of items, and whether there are more at the cursor that follows them."""
-    items, cursor = listed
-    has_more = cursor is not None
-    if as_json:
-        terminal.print_document({"items": items, "next_cursor": cursor, "has_more": has_more})
-        return
-    if items:
-        print_table(terminal.out, header, [make_row(item) for item in items])
-    count = len(items)
-    ending = "; there are more, see --limit" if has_more else ""
-    word = noun if count == 1 or noun.endswith("s") else f"{noun}s"
-    terminal.print_text(f"{count} {word}{ending}", "bold")
+PLAIN = Output()
 
 
 def tell_replacements(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -6,27 +6,24 @@ import msgspec
 from rich.text import Text
 
 from rota.app import Rota
-from rota.cli.options import AppArgument, GivenTerminal, JsonOption
-from rota.cli.output import print_verbatim
+from rota.cli.options import AppArgument
+from rota.cli.output import PLAIN, Output, print_verbatim
 from rota.cli.serve import load_app
 from rota.errors import InvalidInputError
 from rota.escape import escape
 from rota.schedules import SchedulePlan
 
 
-def show_plan(
-    app: AppArgument = None, /, *, as_json: JsonOption = False, terminal: GivenTerminal
-) -> None:
+def show_plan(app: AppArgument = None, /, *, output: Output = PLAIN) -> None:
     """Print the plan of the app's schedules, on the app's own store."""
     loaded = load_app(app)
     if loaded is None:
         raise InvalidInputError("APP is missing; write module:app", {"field": "APP"})
     plan = asyncio.run(_ask(loaded))
-    if as_json:
-        terminal.print_document(msgspec.to_builtins(plan))
+    if output.is_done(msgspec.to_builtins(plan)):
         return
     for line in str(plan).splitlines():
-        print_verbatim(terminal.out, Text(escape(line)))
+        print_verbatim(output.terminal.out, Text(escape(line)))
 
 
 async def _ask(app: Rota) -> SchedulePlan:

@@ -4,28 +4,22 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse
 from rota.cli.limits import describe_limit
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag
+from rota.cli.options import WhyOption, ZoneOption, flag
 from rota.cli.output import (
     NOTHING,
     Row,
-    Terminal,
     Viewer,
-    done,
     format_seconds,
-    print_items,
     print_table,
     show_text,
 )
-from rota.cli.place import NOWHERE, Place
-from rota.client.client import path_of
+from rota.cli.session import HERE, TenantSession
 from rota.escape import escape
 
 app = App(name="queues")
 
-QUEUE_COLUMNS = ("Queue", "Due", "Oldest", "Running", "Later", "Dead", "Per min", "State")
+QUEUE_COLUMNS = ("Queue", "Due", "Oldest", "Running", "Not due", "Dead", "Per min", "State")
 
 QueueArgument = Annotated[str, Parameter(metavar="QUEUE", help="The name of a queue.")]
 AllTenantsOption = Annotated[
@@ -34,28 +28,17 @@ AllTenantsOption = Annotated[
 
 
 @app.command(name="list")
-def list_queues(
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def list_queues(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
     """List queues: what is due, since when, what runs, ends and fails.
 
     Try:
 
         rota queues list
     """
-    found = converse(terminal, place, lambda it: it.get("/queues"))
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    print_items(
-        terminal,
-        (found["items"], None),
-        QUEUE_COLUMNS,
-        lambda it: queue_row(it, viewer),
-        as_json=as_json,
-        noun="queue",
+    found = session.get("queues")
+    viewer = session.view(zone)
+    session.print_items(
+        (found["items"], None), QUEUE_COLUMNS, lambda it: queue_row(it, viewer), noun="queue"
     )
 
 
@@ -95,13 +78,7 @@ def describe_pause(pause: dict[str, Any], viewer: Viewer) -> str:
 
 @app.command(name="show")
 def show(
-    queue: QueueArgument,
-    /,
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    queue: QueueArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
 ) -> None:
     """Show one queue: numbers, limits and pauses.
 
@@ -109,13 +86,12 @@ def show(
 
         rota queues show mail
     """
-    found = converse(terminal, place, lambda it: it.get(path_of("queues", queue)))
-    if as_json:
-        terminal.print_document(found)
+    found = session.get("queues", queue)
+    if session.is_done(found):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    viewer = session.view(zone)
     facts = _list_facts(found, viewer)
-    print_table(terminal.out, ("Queue", escape(found["queue"])), [(it, "") for it in facts])
+    print_table(session.terminal.out, ("Queue", escape(found["queue"])), [(it, "") for it in facts])
 
 
 def _list_facts(queue: dict[str, Any], viewer: Viewer) -> list[tuple[str, str]]:
@@ -123,7 +99,7 @@ def _list_facts(queue: dict[str, Any], viewer: Viewer) -> list[tuple[str, str]]:
         ("due", f"{queue['due_count']}, the oldest {viewer.tell(queue['oldest_due_at'])}"),
         ("running", f"{queue['running_count']} of {queue['slot_count']} at once"),
         ("stalled", str(queue["stalled_count"])),
-        ("later", str(queue["later_count"])),
+        ("not due", str(queue["later_count"])),
         ("dead", str(queue["dead_count"])),
         ("workers", str(queue["worker_count"])),
         ("last 15 min", f"{queue['succeeded_count']} succeeded, {queue['failed_count']} failed"),
@@ -141,9 +117,7 @@ def pause(
     *,
     all_tenants: AllTenantsOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Start no more jobs of a queue until it is resumed; running jobs finish.
 
@@ -151,7 +125,7 @@ def pause(
 
         rota queues pause mail --why "the mail server is down"
     """
-    _change(terminal, place, queue, "pause", (all_tenants, why, as_json))
+    _change(session, queue, "pause", all_tenants=all_tenants, why=why)
 
 
 @app.command(name="resume")
@@ -161,9 +135,7 @@ def resume(
     *,
     all_tenants: AllTenantsOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Start jobs of a queue again.
 
@@ -171,21 +143,16 @@ def resume(
 
         rota queues resume mail
     """
-    _change(terminal, place, queue, "resume", (all_tenants, why, as_json))
+    _change(session, queue, "resume", all_tenants=all_tenants, why=why)
 
 
 def _change(
-    terminal: Terminal,
-    place: Place,
-    queue: str,
-    verb: str,
-    asked: tuple[bool, str | None, bool],
+    session: TenantSession, queue: str, verb: str, *, all_tenants: bool, why: str | None
 ) -> None:
-    all_tenants, why, as_json = asked
     body = {"whose": "all" if all_tenants else "own", "why": why}
-    found = converse(terminal, place, lambda it: it.post(path_of("queues", queue, verb), body))
+    found = session.post("queues", queue, verb, body=body)
     whose = " for all tenants" if all_tenants else ""
     word = "is paused" if verb == "pause" else "is resumed"
     still = " It stays paused for all tenants." if verb == "resume" and found["pauses"] else ""
     jobs = f"{found['due_count']} due" if found["due_count"] != 1 else "1 due"
-    done(terminal, found, f"Queue {queue} {word}{whose}; {jobs}.{still}", as_json=as_json)
+    session.print_done(found, f"Queue {queue} {word}{whose}; {jobs}.{still}")

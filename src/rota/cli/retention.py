@@ -5,19 +5,15 @@ from typing import Annotated, Any
 
 from cyclopts import App
 
-from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse
 from rota.cli.options import (
-    GivenTerminal,
-    JsonOption,
     WhyOption,
     YesOption,
     ZoneOption,
     flag,
     value,
 )
-from rota.cli.output import Terminal, Viewer, done, show_text
-from rota.cli.place import NOWHERE, Place
+from rota.cli.output import Viewer, show_text
+from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
 from rota.jobs.retention import FIELDS, format_kept, parse_keep
 
@@ -59,34 +55,29 @@ def _list_effective(found: dict[str, Any]) -> Iterator[str]:
 
 
 @app.command(name="show")
-def show(
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
     """Show how long things are kept after their end, and the stored rules.
 
     Try:
 
         rota retention show --tenant guild-7
     """
-    found = converse(terminal, place, lambda it: it.get("/retention"))
-    if as_json:
-        terminal.print_document(found)
+    found = session.get("retention")
+    if session.is_done(found):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    viewer = session.view(zone)
     for line in _list_effective(found):
-        terminal.print_text(line)
+        session.terminal.print_text(line)
     for rule in found["items"]:
-        terminal.print_text(f"Rule for {describe_rule(rule, viewer)}")
+        session.terminal.print_text(f"Rule for {describe_rule(rule, viewer)}")
     for key in found["unreadable"]:
-        terminal.print_text(f"Rule {show_text(key)} cannot be read: nothing is removed.", "yellow")
+        session.terminal.print_text(
+            f"Rule {show_text(key)} cannot be read: nothing is removed.", "yellow"
+        )
     if found["removed_at"] is not None:
         when = viewer.show(found["removed_at"])
         jobs = _count_jobs(found["removed_count"])
-        terminal.print_text(f"{jobs} of all tenants removed so far, the last {when}.")
+        session.terminal.print_text(f"{jobs} of all tenants removed so far, the last {when}.")
 
 
 @app.command(name="set")
@@ -99,14 +90,12 @@ def set_rule(
     dry_run: Annotated[bool, flag("Say what the rule would remove, and store nothing.")] = False,
     yes: YesOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Set a rule for a tenant, for a kind, or for all tenants.
 
-    What a rule leaves out, a wider one says: first the kind of the tenant, then the tenant, the
-    kind, and all tenants. Try:
+    A wider rule decides what a rule leaves out: first the kind of the tenant, then the tenant,
+    the kind, and all tenants. Try:
 
         rota retention set ended=7d,results=1d --dry-run
         rota retention set ended=1d --kind log.message --yes
@@ -115,17 +104,15 @@ def set_rule(
     body: dict[str, Any] = {"whose": "all" if everywhere else "own", "kind": kind}
     body |= {name: format_kept(kept) for name, kept in parse_keep(keep).given().items()}
     if dry_run:
-        preview = _preview(terminal, place, body)
+        preview = session.post("retention", "preview", body=body)
         said = f"The rule would remove {_describe_preview(preview)}."
-        done(terminal, preview, said, as_json=as_json)
+        session.print_done(preview, said)
         return
-    said = _check_preview(terminal, place, body, yes=yes)
-    rule = converse(
-        terminal, place, lambda it: it.ask("PUT", "/retention", body=body | {"why": why})
-    )
-    viewer = Viewer(terminal.clock.now(), choose_zone(None).zone)
+    said = _check_preview(session, body, yes=yes)
+    rule = session.ask("PUT", "retention", body=body | {"why": why})
+    viewer = session.view()
     line = f"Rule for {describe_rule(rule, viewer)}; it removes {said}."
-    done(terminal, rule, line, as_json=as_json)
+    session.print_done(rule, line)
 
 
 @app.command(name="remove")
@@ -134,32 +121,23 @@ def remove(
     kind: KindOption = None,
     everywhere: EverywhereOption = False,
     yes: YesOption = False,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Remove a stored rule. What a wider rule says applies then.
+    """Remove a stored rule. The next wider rule applies then.
 
     Try:
 
         rota retention remove --kind log.message
     """
     query = {"whose": "all" if everywhere else "own", "kind": kind}
-    _check_preview(terminal, place, query, yes=yes)
-    converse(terminal, place, lambda it: it.ask("DELETE", "/retention", query=query))
-    done(terminal, query, "The rule is removed.", as_json=as_json)
+    _check_preview(session, query, yes=yes)
+    session.ask("DELETE", "retention", query=query)
+    session.print_done(query, "The rule is removed.")
 
 
-def _preview(terminal: Terminal, place: Place, body: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = converse(
-        terminal, place, lambda it: it.ask("POST", "/retention/preview", body=body)
-    )
-    return found
-
-
-def _check_preview(terminal: Terminal, place: Place, body: dict[str, Any], *, yes: bool) -> str:
+def _check_preview(session: TenantSession, body: dict[str, Any], *, yes: bool) -> str:
     """What the change removes, in words. Refused without ``--yes`` if that is something."""
-    preview = _preview(terminal, place, body)
+    preview = session.post("retention", "preview", body=body)
     said = _describe_preview(preview)
     if preview["count"] and not yes:
         raise InvalidInputError(

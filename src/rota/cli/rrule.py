@@ -22,11 +22,9 @@ from rota.cli.options import (
     FoldOption,
     FromOption,
     GapOption,
-    GivenTerminal,
-    JsonOption,
     ZoneOption,
 )
-from rota.cli.output import Terminal, print_table
+from rota.cli.output import PLAIN, Output, Terminal, print_table
 from rota.errors import NoOccurrenceError
 from rota.escape import escape
 from rota.triggers.dst_notes import annotate, asked_by_rule
@@ -67,8 +65,7 @@ def list_next(
     after: FromOption = None,
     gap: GapOption = "shift",
     fold: FoldOption = "first",
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
     """List the next occurrences, in local time and UTC.
 
@@ -78,18 +75,18 @@ def list_next(
         rota rrule next "FREQ=MONTHLY;BYDAY=-1FR" --start 2027-01-29T17:00
         rota rrule next "FREQ=DAILY;BYHOUR=1;BYMINUTE=30" --gap skip --json
     """
-    question = read_question(terminal, zone, after, gap, fold)
-    parsed = _parse(rule, start, question, terminal)
+    question = read_question(output.terminal, zone, after, gap, fold)
+    parsed = _parse(rule, start, question, output.terminal)
     listing = _list(parsed, question, count)
-    if as_json:
+    if output.as_json:
         document = _document(parsed, question)
-        terminal.print_document({**document, **listing_document(listing)})
+        output.terminal.print_document({**document, **listing_document(listing)})
         return
-    remark_on_zone(terminal, question)
-    print_heading(terminal, parsed.describe(), listing)
-    print_listing(terminal.out, listing)
+    remark_on_zone(output.terminal, question)
+    print_heading(output.terminal, parsed.describe(), listing)
+    print_listing(output.terminal.out, listing)
     if len(listing.occurrences) < count:
-        terminal.print_text("\nThe rule ends here.", "dim")
+        output.terminal.print_text("\nThe rule ends here.", "dim")
 
 
 @app.command(name="explain")
@@ -102,8 +99,7 @@ def explain(
     after: FromOption = None,
     gap: GapOption = "shift",
     fold: FoldOption = "first",
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
     """Say in words what a rule means, part by part.
 
@@ -111,22 +107,22 @@ def explain(
 
         rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
     """
-    question = read_question(terminal, zone, after, gap, fold)
-    parsed = _parse(rule, start, question, terminal)
+    question = read_question(output.terminal, zone, after, gap, fold)
+    parsed = _parse(rule, start, question, output.terminal)
     listing = _list(parsed, question, _EXPLAINED_COUNT)
     parts = list(_parts(parsed))
-    if as_json:
+    if output.as_json:
         meaning = {"parts": [{"name": name, "value": value} for name, value in parts]}
         document = _document(parsed, question)
-        terminal.print_document({**document, **meaning, **listing_document(listing)})
+        output.terminal.print_document({**document, **meaning, **listing_document(listing)})
         return
-    remark_on_zone(terminal, question)
-    terminal.print_text(f"{parsed.describe()}\n", "bold")
+    remark_on_zone(output.terminal, question)
+    output.terminal.print_text(f"{parsed.describe()}\n", "bold")
     rows = [((escape(name), escape(value)), "") for name, value in parts]
-    print_table(terminal.out, ("Part", "Value"), rows)
-    terminal.print_text()
-    print_heading(terminal, "Next three", listing)
-    print_listing(terminal.out, listing)
+    print_table(output.terminal.out, ("Part", "Value"), rows)
+    output.terminal.print_text()
+    print_heading(output.terminal, "Next three", listing)
+    print_listing(output.terminal.out, listing)
 
 
 def _parse(text: str, start: str | None, question: Question, terminal: Terminal) -> RecurrenceRule:

@@ -8,12 +8,16 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from rota.cli.arguments import ChosenZone, check_argument, choose_zone, read_instant, read_json
-from rota.cli.connection import converse, create_job, find_job
+from rota.cli.arguments import (
+    ChosenZone,
+    check_argument,
+    choose_zone,
+    given,
+    read_instant,
+    read_json,
+)
 from rota.cli.occurrences import format_instant
 from rota.cli.options import (
-    GivenTerminal,
-    JsonOption,
     LabelOption,
     LimitOption,
     NotifiesOption,
@@ -29,14 +33,11 @@ from rota.cli.output import (
     Row,
     Terminal,
     Viewer,
-    done,
     format_duration,
-    print_items,
     print_table,
     show_text,
 )
-from rota.cli.place import NOWHERE, Place
-from rota.client.client import path_of
+from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
 from rota.triggers.cron_dialects import split_zone
@@ -49,58 +50,58 @@ class Rule:
 
     cron: Annotated[str | None, value("EXPRESSION", "Extended cron: 0 9 * * mon-fri.")] = None
     rrule: Annotated[str | None, value("RULE", "RFC 5545: FREQ=WEEKLY;BYDAY=MO.")] = None
-    every: Annotated[str | None, value("DURATION", "Real time in between: 15m or 1h30m.")] = None
+    every: Annotated[str | None, value("DURATION", "Elapsed time between runs: 15m or 1h30m.")] = (
+        None
+    )
     zone: ZoneOption = None
     start: Annotated[
         str | None,
         value("INSTANT", "Not before this; a rule counts from it. Without an offset, wall time."),
     ] = None
     until: Annotated[str | None, value("INSTANT", "Not after this.")] = None
-    times: Annotated[int | None, value("NUMBER", "How many occurrences there are.")] = None
+    times: Annotated[int | None, value("NUMBER", "End after this many occurrences.")] = None
     gap: Annotated[
         Literal["skip", "shift"] | None,
         Parameter(help="What to do with a time that clocks skip as they go forward."),
     ] = None
     fold: Annotated[
         Literal["first", "both"] | None,
-        Parameter(help="Which of the two to take when clocks go back over a time."),
+        Parameter(help="Which one to run when clocks go back and a time happens twice."),
     ] = None
     overlap: Annotated[
         Literal["skip", "queue", "allow"],
-        Parameter(help="What to do with an occurrence while the one before still runs."),
+        Parameter(help="What to do with an occurrence while the previous one still runs."),
     ] = "skip"
     catch_up: Annotated[
         Literal["once", "skip", "all"],
-        Parameter(help="How to run what no worker could run in time: once for all, not, or each."),
+        Parameter(help="How to run what no worker ran in time: once for all, not at all, or each."),
     ] = "once"
     jitter: Annotated[str | None, value("DURATION", "Start each up to this much later: 5m.")] = None
     alert_after: Annotated[
-        str | None, value("DURATION", "Alert if none has succeeded this much after it was due: 2h.")
+        str | None, value("DURATION", "Alert if none has succeeded this long after it was due: 2h.")
     ] = None
 
 
 def read_rule(rule: Rule) -> dict[str, Any]:
-    """The rule as the service takes it; what is wrong with it, the service says."""
-    given = [it for it in (rule.cron, rule.rrule, rule.every) if it is not None]
-    if len(given) != 1:
+    """The rule as the service takes it. The service checks it."""
+    if sum(it is not None for it in (rule.cron, rule.rrule, rule.every)) != 1:
         message = "exactly one of --cron, --rrule and --every says when"
         raise InvalidInputError(message, {"field": "--cron"})
-    fields = {
-        "cron": rule.cron,
-        "rrule": rule.rrule,
-        "interval": rule.every,
-        "zone": _choose_zone(rule).name,
-        "start": _read_instant(rule.start, rule, "--start"),
-        "until": _read_instant(rule.until, rule, "--until"),
-        "count": rule.times,
-        "gap": rule.gap,
-        "fold": rule.fold,
-        "overlap": rule.overlap,
-        "catch_up": rule.catch_up,
-        "jitter": rule.jitter,
-        "alert_after": rule.alert_after,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    return given(
+        cron=rule.cron,
+        rrule=rule.rrule,
+        interval=rule.every,
+        zone=_choose_zone(rule).name,
+        start=_read_instant(rule.start, rule, "--start"),
+        until=_read_instant(rule.until, rule, "--until"),
+        count=rule.times,
+        gap=rule.gap,
+        fold=rule.fold,
+        overlap=rule.overlap,
+        catch_up=rule.catch_up,
+        jitter=rule.jitter,
+        alert_after=rule.alert_after,
+    )
 
 
 def _read_instant(text: str | None, rule: Rule, option: str) -> str | None:
@@ -135,7 +136,7 @@ def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
 
 
 def series_facts(series: dict[str, Any], viewer: Viewer) -> list[Row]:
-    """All that is worth knowing of one series; what there is not is left out."""
+    """The facts about one series that have a value."""
     return [((name, text), "") for name, text in _list_facts(series, viewer) if text != NOTHING]
 
 
@@ -207,47 +208,29 @@ SeriesArgument = Annotated[
         help="The id, or its beginning, of a series or of any job of it.",
     ),
 ]
-DryRunOption = Annotated[bool, flag("Only say what would be done.")]
+DryRunOption = Annotated[bool, flag("Show what would be done, and do nothing.")]
 DEFAULT_RULE = Rule()
 
 
 @app.command(name="list")
 def list_series(
-    *,
-    limit: LimitOption = 50,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    *, limit: LimitOption = 50, zone: ZoneOption = None, session: TenantSession = HERE
 ) -> None:
-    """List what recurs: when in words, when next, and how it went last.
+    """List series: the schedule in words, the next run and the last result.
 
     Try:
 
         rota series list
         rota series list --tenant guild-7 --json
     """
-    listed = converse(terminal, place, lambda it: it.collect("/series", limit=limit))
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    print_items(
-        terminal,
-        listed,
-        SERIES_COLUMNS,
-        lambda it: series_row(it, viewer),
-        as_json=as_json,
-        noun="series",
-    )
+    listed = session.collect("series", limit=limit)
+    viewer = session.view(zone)
+    session.print_items(listed, SERIES_COLUMNS, lambda it: series_row(it, viewer), noun="series")
 
 
 @app.command(name="show")
 def show(
-    series_id: SeriesArgument,
-    /,
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    series_id: SeriesArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
 ) -> None:
     """Show a series: its rule in words, its next occurrences and its last runs.
 
@@ -255,19 +238,20 @@ def show(
 
         rota series show 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    series_id = find_job(terminal, place, series_id)
-    detail = converse(terminal, place, lambda it: it.get(path_of("series", series_id)))
-    if as_json:
-        terminal.print_document(detail)
+    series_id = session.find_job(series_id)
+    detail = session.get("series", series_id)
+    if session.is_done(detail):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
+    viewer = session.view(zone)
     series, runs = detail["series"], detail["runs"]
-    print_table(terminal.out, ("Series", escape(series["id"])), series_facts(series, viewer))
-    terminal.print_text()
-    print_upcoming(terminal, series)
+    print_table(
+        session.terminal.out, ("Series", escape(series["id"])), series_facts(series, viewer)
+    )
+    session.terminal.print_text()
+    print_upcoming(session.terminal, series)
     if runs:
-        terminal.print_text()
-        print_table(terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+        session.terminal.print_text()
+        print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
 
 
 @app.command(name="create")
@@ -281,13 +265,11 @@ def create(
     payload: PayloadOption = "{}",
     priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5,
     key: Annotated[
-        str | None, value("TEXT", "Makes it the only one of its kind with this key.")
+        str | None, value("TEXT", "Create no second series of its kind with this key.")
     ] = None,
     notifies: NotifiesOption = None,
     label: LabelOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Create a series: a recurring job.
 
@@ -305,14 +287,12 @@ def create(
         "priority": priority,
         "recurrence": read_rule(rule),
     }
-    given = {"kind": kind, "idempotency_key": key, "notifies": notifies, "label": label}
-    body |= {field: value for field, value in given.items() if value is not None}
-    created = create_job(terminal, place, body, as_json=as_json)
-    job = created.document
-    viewer = Viewer(terminal.clock.now(), choose_zone(rule.zone).zone)
-    became = "Created" if created.is_new else "There already is"
+    body |= given(kind=kind, idempotency_key=key, notifies=notifies, label=label)
+    job, is_new = session.create_job(body)
+    viewer = session.view(rule.zone)
+    became = "Created" if is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
-    done(terminal, job, text, as_json=as_json)
+    session.print_done(job, text)
 
 
 @app.command(name="preview")
@@ -328,45 +308,35 @@ def preview(
             help="How many occurrences.",
         ),
     ] = 5,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Show when a series would occur, and what changes of the clocks do to it.
+    """Show when a series would run, and how clock changes affect it.
 
     Try:
 
         rota series preview --cron "30 1 * * *" --zone Europe/London -n 10
     """
     order = {"recurrence": read_rule(rule), "count": count}
-    shown = converse(terminal, place, lambda it: it.post("/series/preview", order), makes=True)
-    if as_json:
-        terminal.print_document(shown)
+    shown = session.post("series", "preview", body=order, makes=True)
+    if session.is_done(shown):
         return
-    terminal.print_text(escape(shown["description"]), "bold")
-    print_upcoming(terminal, shown)
+    session.terminal.print_text(escape(shown["description"]), "bold")
+    print_upcoming(session.terminal, shown)
     if shown["is_complete"]:
-        terminal.print_text("And no more after that.", "dim")
+        session.terminal.print_text("And no more after that.", "dim")
 
 
 @app.command(name="pause")
 def pause(
-    series_id: SeriesArgument,
-    /,
-    *,
-    why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    series_id: SeriesArgument, /, *, why: WhyOption = None, session: TenantSession = HERE
 ) -> None:
-    """Hold a series back until it is resumed; what runs is finished.
+    """Pause a series until it is resumed. A running job finishes.
 
     Try:
 
         rota series pause 01890a5d-ac96-774b-bcce-b302099a8057 --why "no data"
     """
-    series_id = find_job(terminal, place, series_id)
-    _act(terminal, place, (series_id, "pause", "Paused"), {"why": why}, as_json=as_json)
+    _act(session, series_id, ("pause", "Paused"), why)
 
 
 @app.command(name="resume")
@@ -374,32 +344,22 @@ def resume(
     series_id: SeriesArgument,
     /,
     *,
-    catch_up: Annotated[bool, flag("Run the first occurrence that was missed now.")] = False,
+    catch_up: Annotated[bool, flag("Also run the first missed occurrence now.")] = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Let a series go on with its next occurrence.
+    """Resume a paused series with its next occurrence.
 
     Try:
 
         rota series resume 01890a5d-ac96-774b-bcce-b302099a8057 --catch-up
     """
-    series_id = find_job(terminal, place, series_id)
-    query = {"catch_up": catch_up}
-    _act(terminal, place, (series_id, "resume", "Resumed"), {"why": why}, query, as_json=as_json)
+    _act(session, series_id, ("resume", "Resumed"), why, {"catch_up": catch_up})
 
 
 @app.command(name="run-now")
 def run_now(
-    series_id: SeriesArgument,
-    /,
-    *,
-    why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    series_id: SeriesArgument, /, *, why: WhyOption = None, session: TenantSession = HERE
 ) -> None:
     """Run the next occurrence of a series now. The series then goes on as scheduled.
 
@@ -407,8 +367,7 @@ def run_now(
 
         rota series run-now 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    series_id = find_job(terminal, place, series_id)
-    _act(terminal, place, (series_id, "run-now", "Due now"), {"why": why}, as_json=as_json)
+    _act(session, series_id, ("run-now", "Due now"), why)
 
 
 @app.command(name="edit")
@@ -422,31 +381,25 @@ def edit(
     priority: Annotated[int | None, value("NUMBER", "1 to 10, 10 first.")] = None,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Change a series: when it runs, its queue, priority or payload.
 
-    A new rule replaces the old one with all its options. What runs is
-    finished. Try:
+    A new rule replaces the old one with all its options. A running job
+    finishes. Try:
 
         rota series edit 01890a5d-ac96-774b-bcce-b302099a8057 --priority 7
     """
-    series_id = find_job(terminal, place, series_id)
+    series_id = session.find_job(series_id)
     body: dict[str, Any] = {"dry_run": dry_run, "why": why}
     if rule != DEFAULT_RULE:
         body["recurrence"] = read_rule(rule)
-    given = {"queue": queue, "priority": priority}
-    body |= {name: it for name, it in given.items() if it is not None}
-    if payload is not None:
-        body["payload"] = read_json(payload, "--payload")
-    path = path_of("series", series_id)
-    plan = converse(terminal, place, lambda it: it.ask("PATCH", path, body=body))
-    if as_json:
-        terminal.print_document(plan)
+    new_payload = None if payload is None else read_json(payload, "--payload")
+    body |= given(queue=queue, priority=priority, payload=new_payload)
+    plan = session.ask("PATCH", "series", series_id, body=body)
+    if session.is_done(plan):
         return
-    _print_changes(terminal, plan)
+    _print_changes(session.terminal, plan)
 
 
 @app.command(name="backfill")
@@ -459,39 +412,35 @@ def backfill(
     zone: ZoneOption = None,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Run a series for occurrences of the past that have no successful run.
+    """Run a series for past occurrences that have no successful run.
 
-    Each gets a job of its own. To repeat it creates nothing twice. Instants
-    without an offset are wall time in --zone. Try:
+    Each gets a job of its own. Repeating the command creates nothing twice.
+    Instants without an offset are wall time in --zone. Try:
 
         rota series backfill 01890a5d --since 2027-03-01T00:00Z --dry-run
     """
-    series_id = find_job(terminal, place, series_id)
+    series_id = session.find_job(series_id)
     local = choose_zone(zone).zone
-    ends = terminal.clock.now() if until is None else read_instant(until, local, "--until")
+    ends = session.terminal.clock.now() if until is None else read_instant(until, local, "--until")
     order = {
         "since": format_instant(read_instant(since, local, "--since")),
         "until": format_instant(ends),
         "dry_run": dry_run,
         "why": why,
     }
-    path = path_of("series", series_id, "backfill")
-    made = converse(terminal, place, lambda it: it.post(path, order))
-    if as_json:
-        terminal.print_document(made)
+    made = session.post("series", series_id, "backfill", body=order)
+    if session.is_done(made):
         return
-    viewer = Viewer(terminal.clock.now(), local)
+    viewer = session.view(zone)
     rows: list[Row] = [((viewer.show(at),), "") for at in made["occurrences"]]
     if rows:
-        print_table(terminal.out, ("Occurrence",), rows)
+        print_table(session.terminal.out, ("Occurrence",), rows)
     did = "Created" if made["is_applied"] else "Would create"
     left_out = made["left_out_count"]
     note = f"; {left_out} left out, which have a job" if left_out else ""
-    terminal.print_text(f"{did} {len(rows)} jobs{note}.", "bold")
+    session.terminal.print_text(f"{did} {len(rows)} jobs{note}.", "bold")
 
 
 @app.command(name="calendar")
@@ -499,9 +448,7 @@ def show_calendar(
     *,
     days: Annotated[int, number(1, 31, "How many days to look ahead.")] = 1,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """List what will run in the coming days, and what collides.
 
@@ -509,24 +456,16 @@ def show_calendar(
 
         rota series calendar --days 7
     """
-    path = path_of("series", "calendar")
-    found = converse(terminal, place, lambda it: it.get(path, {"days": days}))
-    if as_json:
-        terminal.print_document(found)
+    found = session.get("series", "calendar", query={"days": days})
+    if session.is_done(found):
         return
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    _print_calendar(terminal, found, viewer)
+    viewer = session.view(zone)
+    _print_calendar(session.terminal, found, viewer)
 
 
 @app.command(name="cancel")
 def cancel(
-    series_id: SeriesArgument,
-    /,
-    *,
-    why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    series_id: SeriesArgument, /, *, why: WhyOption = None, session: TenantSession = HERE
 ) -> None:
     """End a series for good.
 
@@ -534,8 +473,7 @@ def cancel(
 
         rota series cancel 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    series_id = find_job(terminal, place, series_id)
-    _act(terminal, place, (series_id, "cancel", "Ended"), {"why": why}, as_json=as_json)
+    _act(session, series_id, ("cancel", "Ended"), why)
 
 
 def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
@@ -574,15 +512,13 @@ def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -
 
 
 def _act(
-    terminal: Terminal,
-    place: Place,
-    deed: tuple[str, str, str],
-    body: dict[str, Any],
+    session: TenantSession,
+    series_id: str,
+    deed: tuple[str, str],
+    why: str | None,
     query: dict[str, bool] | None = None,
-    *,
-    as_json: bool,
 ) -> None:
-    series_id, verb, word = deed
-    path = path_of("series", series_id, verb)
-    detail = converse(terminal, place, lambda it: it.post(path, body, query))
-    done(terminal, detail, f"{word}: {detail['series']['name']}.", as_json=as_json)
+    verb, word = deed
+    found = session.find_job(series_id)
+    detail = session.post("series", found, verb, body={"why": why}, query=query)
+    session.print_done(detail, f"{word}: {detail['series']['name']}.")

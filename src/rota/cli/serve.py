@@ -13,7 +13,6 @@ from rota.cli.options import (
     AlertWebhookOption,
     AppArgument,
     AppStoreOption,
-    GivenTerminal,
     HostOption,
     KeepOption,
     LinesOption,
@@ -21,7 +20,7 @@ from rota.cli.options import (
     ServedTasksOption,
     ZoneOption,
 )
-from rota.cli.output import Terminal
+from rota.cli.output import GivenTerminal, Terminal
 from rota.cli.task_rules import DEFAULT_RULES, TaskRules
 from rota.jobs.retention import parse_keep
 from rota.runtime.configuration import read_configuration, read_webhook

@@ -18,9 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rota.cli.options import GivenTerminal, JsonOption, StoreOption, flag, value
-from rota.cli.output import Row, Terminal, print_table
-from rota.cli.place import DEFAULT_STORE
+from rota.cli.options import StoreOption, flag, value
+from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
+from rota.cli.session import DEFAULT_STORE
 from rota.errors import StoreUnavailableError
 from rota.escape import escape
 from rota.jobs import JobStatus
@@ -258,7 +258,9 @@ LockTimeoutOption = Annotated[
 ]
 
 SourceArgument = Annotated[str, value("SOURCE", "The store that is copied; it is only read.")]
-TargetArgument = Annotated[str, value("TARGET", "An empty store; one that is not there is made.")]
+TargetArgument = Annotated[
+    str, value("TARGET", "An empty store; one that does not exist is created.")
+]
 ForceOption = Annotated[
     bool,
     flag(
@@ -270,12 +272,10 @@ DryRunOption = Annotated[bool, flag("Say what would be copied, and write nothing
 
 
 @app.command(name="status")
-def show_status(
-    store: StoreOption = DEFAULT_STORE, *, as_json: JsonOption = False, terminal: GivenTerminal
-) -> bool:
-    """Show what a store is, how its schema stands, and what it holds.
+def show_status(store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN) -> bool:
+    """Show a store's type, its schema and what it holds.
 
-    Nothing is made or changed. The exit status is 1 when migrations are
+    Nothing is created or changed. The exit status is 1 when migrations are
     pending or something was set aside. Try:
 
         rota store status
@@ -283,12 +283,12 @@ def show_status(
     """
     inspection = asyncio.run(inspect_store(store))
     findings = list_findings(inspection)
-    if as_json:
-        terminal.print_document(inspection_document(inspection))
+    if output.as_json:
+        output.terminal.print_document(inspection_document(inspection))
         return not findings
-    print_table(terminal.out, ("Store", inspection.address), inspection_rows(inspection))
+    print_table(output.terminal.out, ("Store", inspection.address), inspection_rows(inspection))
     for finding in findings:
-        terminal.print_text(escape(finding), "yellow")
+        output.terminal.print_text(escape(finding), "yellow")
     return not findings
 
 
@@ -297,10 +297,9 @@ def migrate(
     store: StoreOption = DEFAULT_STORE,
     *,
     lock_timeout: LockTimeoutOption = 10,
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
-    """Make a store if there is none, and bring its schema up to date.
+    """Create a store if needed, and bring its schema up to date.
 
     All pending migrations are applied in one step, or none is. Programs that
     know only the older schema go on working, unless a migration says that it
@@ -314,13 +313,12 @@ def migrate(
     except StoreUnavailableError as error:
         error.add_note("The schema is as it was, and programs that use it go on working.")
         raise
-    if as_json:
-        terminal.print_document(report_document(report))
+    if output.is_done(report_document(report)):
         return
     for mark in report.applied:
-        terminal.print_text(f"Applied {escape(migration_name(mark))}")
+        output.terminal.print_text(f"Applied {escape(migration_name(mark))}")
     ending = "is now" if report.applied else "is already"
-    terminal.print_text(f"The schema {ending} at version {report.schema_version}.", "bold")
+    output.terminal.print_text(f"The schema {ending} at version {report.schema_version}.", "bold")
 
 
 @app.command(name="copy")
@@ -330,8 +328,7 @@ def copy(
     *,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    terminal: GivenTerminal,
+    output: Output = PLAIN,
 ) -> None:
     """Copy everything from one store to another, and compare them.
 
@@ -347,16 +344,15 @@ def copy(
     """
     plan = asyncio.run(plan_store_copy(source, target))
     if dry_run:
-        if as_json:
-            terminal.print_document(plan_document(plan))
+        if output.as_json:
+            output.terminal.print_document(plan_document(plan))
         else:
-            print_table(terminal.out, ("Source", plan.source.address), plan_rows(plan))
+            print_table(output.terminal.out, ("Source", plan.source.address), plan_rows(plan))
         return
-    report = _copy(plan, (source, target), terminal, is_forced=force)
-    if as_json:
-        terminal.print_document(copy_document(plan, report))
+    report = _copy(plan, (source, target), output.terminal, is_forced=force)
+    if output.is_done(copy_document(plan, report)):
         return
-    terminal.print_text(escape(describe_copy(plan, report)), "bold")
+    output.terminal.print_text(escape(describe_copy(plan, report)), "bold")
 
 
 def _copy(

@@ -8,19 +8,18 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.arguments import ask_about, choose_zone
-from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, WhyOption, ZoneOption, flag, value
+from rota.cli.options import WhyOption, ZoneOption, flag, value
 from rota.cli.output import (
     NOTHING,
+    GivenTerminal,
     Row,
     Viewer,
-    done,
     format_duration,
     print_table,
     read_utc,
     show_text,
 )
-from rota.cli.place import Whereabouts
+from rota.cli.session import Session
 from rota.escape import escape
 from rota.runtime.user_modules import read_registrations
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
@@ -103,8 +102,7 @@ def _show(instant: str | None, viewer: Viewer) -> str:
     return f"{read_utc(instant).astimezone(viewer.zone):%a %Y-%m-%d %H:%M}"
 
 
-TASKS = "/tasks"
-NOWHERE = Whereabouts()
+ANYWHERE = Session()
 
 app = App(name="tasks")
 
@@ -116,10 +114,11 @@ TasksReference = Annotated[
         "loaded here, also when a server is asked.",
     ),
 ]
+TaskArgument = Annotated[str, value("NAME", "The name of the task.")]
 LimitOption = Annotated[
-    int, Parameter(metavar="NUMBER", validator=Number(gte=1), help="The most tasks to list.")
+    int, Parameter(metavar="NUMBER", validator=Number(gte=1), help="How many to list at most.")
 ]
-MatchOption = Annotated[str | None, value("TEXT", "Only tasks whose name holds this text.")]
+MatchOption = Annotated[str | None, value("TEXT", "Only tasks whose name contains this text.")]
 AtOption = Annotated[
     str | None,
     value(
@@ -135,9 +134,7 @@ def list_tasks(
     zone: ZoneOption = None,
     match: MatchOption = None,
     limit: LimitOption = 50,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
+    session: Session = ANYWHERE,
 ) -> None:
     """List the tasks: state, last start and next occurrence.
 
@@ -148,28 +145,21 @@ def list_tasks(
         rota tasks list --url https://rota.example --token-file ~/.rota-token
     """
     local = choose_zone(zone)
-    found = converse(terminal, place, lambda it: it.get(TASKS, {"zone": local.name}))
+    found = session.get("tasks", query={"zone": local.name})
     chosen = [task for task in found["items"] if match is None or match in task["name"]]
-    if as_json:
-        has_more = len(chosen) > limit
-        terminal.print_document({**found, "items": chosen[:limit], "has_more": has_more})
+    has_more = len(chosen) > limit
+    if session.is_done({**found, "items": chosen[:limit], "has_more": has_more}):
         return
-    viewer = Viewer(terminal.clock.now(), local.zone)
+    viewer = session.view(zone)
     rows = [task_row(task, viewer) for task in chosen[:limit]]
     if rows:
-        print_table(terminal.out, TASK_COLUMNS, rows)
-    _print_footer(terminal, found, shown=len(rows), total=len(chosen))
+        print_table(session.terminal.out, TASK_COLUMNS, rows)
+    _print_footer(session.terminal, found, shown=len(rows), total=len(chosen))
 
 
 @app.command(name="plan")
 def show_plan(
-    tasks: TasksReference,
-    /,
-    *,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
+    tasks: TasksReference, /, *, zone: ZoneOption = None, session: Session = ANYWHERE
 ) -> None:
     """Say what starting a scheduler with these registrations would change.
 
@@ -179,28 +169,25 @@ def show_plan(
     """
     local = choose_zone(zone)
     order = {"registrations": _read_order(tasks), "zone": local.name}
-    plan = converse(terminal, place, lambda it: it.post(f"{TASKS}/plan", order), makes=True)
-    if as_json:
-        terminal.print_document(plan)
+    plan = session.post("tasks", "plan", body=order, makes=True)
+    if session.is_done(plan):
         return
-    rows = plan_rows(plan, Viewer(terminal.clock.now(), local.zone))
+    rows = plan_rows(plan, session.view(zone))
     if rows:
-        print_table(terminal.out, PLAN_COLUMNS, rows)
+        print_table(session.terminal.out, PLAN_COLUMNS, rows)
     counts = Counter(task["standing"] for task in plan["tasks"])
     words = ("new", "changed", "removed", "kept")
-    terminal.print_text(", ".join(f"{counts[word]} {word}" for word in words), "bold")
+    session.terminal.print_text(", ".join(f"{counts[word]} {word}" for word in words), "bold")
 
 
 @app.command(name="why")
 def explain(
-    name: str,
+    name: TaskArgument,
     /,
     *,
     at: AtOption = None,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
+    session: Session = ANYWHERE,
 ) -> None:
     """Explain why a task ran, did not run, or will run.
 
@@ -210,25 +197,22 @@ def explain(
         rota tasks why backup --at 2027-03-28T01:30 --zone Europe/London
     """
     question = {"name": name, "zone": choose_zone(zone).name, **ask_about(at)}
-    answer = converse(terminal, place, lambda it: it.get(f"{TASKS}/why", question))
-    if as_json:
-        terminal.print_document(answer)
+    answer = session.get("tasks", "why", query=question)
+    if session.is_done(answer):
         return
-    terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
+    session.terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
     for reason in answer["reasons"]:
-        terminal.print_text(escape(reason))
+        session.terminal.print_text(escape(reason))
 
 
 @app.command(name="history")
 def show_history(
-    name: str,
+    name: TaskArgument,
     /,
     *,
     zone: ZoneOption = None,
     limit: LimitOption = 50,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
+    session: Session = ANYWHERE,
 ) -> None:
     """List the last runs of a task: when it was due, how late it started, and how it ended.
 
@@ -238,74 +222,58 @@ def show_history(
     """
     local = choose_zone(zone)
     question = {"name": name, "zone": local.name}
-    detail = converse(terminal, place, lambda it: it.get(f"{TASKS}/history", question))
+    detail = session.get("tasks", "history", query=question)
     runs = detail["runs"][:limit]
-    if as_json:
-        terminal.print_document({**detail, "runs": runs})
+    if session.is_done({**detail, "runs": runs}):
         return
-    viewer = Viewer(terminal.clock.now(), local.zone)
+    viewer = session.view(zone)
     if runs:
-        print_table(terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+        print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
     failed = sum(it["outcome"] != "succeeded" for it in runs)
     noun = "run" if len(runs) == 1 else "runs"
-    terminal.print_text(f"{len(runs)} {noun} of {escape(name)}, {failed} not successful", "bold")
+    session.terminal.print_text(
+        f"{len(runs)} {noun} of {escape(name)}, {failed} not successful", "bold"
+    )
 
 
 @app.command(name="pause")
-def pause(
-    name: str,
-    /,
-    *,
-    why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
-    """Hold a task back until it is resumed. A run in progress finishes.
+def pause(name: TaskArgument, /, *, why: WhyOption = None, session: Session = ANYWHERE) -> None:
+    """Pause a task until it is resumed. A run in progress finishes.
 
     The pause outlasts restarts and deployments. Try:
 
         rota tasks pause backup --why "the disk is full"
     """
     order = {"name": name, "why": why}
-    detail = converse(terminal, place, lambda it: it.post(f"{TASKS}/pause", order))
+    detail = session.post("tasks", "pause", body=order)
     running = ", but runs now" if detail["task"]["phase"] == "Running" else ""
-    done(terminal, detail, f"Paused: {name} starts no more{running}.", as_json=as_json)
+    session.print_done(detail, f"Paused: {name} starts no more{running}.")
 
 
 @app.command(name="resume")
 def resume(
-    name: str,
+    name: TaskArgument,
     /,
     *,
     catch_up: Annotated[bool, flag("Run once now for what passed during the pause.")] = False,
     why: WhyOption = None,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
+    session: Session = ANYWHERE,
 ) -> None:
-    """Let a paused task go on with its next occurrence.
+    """Resume a paused task with its next occurrence.
 
     Try:
 
         rota tasks resume backup --catch-up
     """
     order = {"name": name, "why": why, "catch_up": catch_up}
-    detail = converse(terminal, place, lambda it: it.post(f"{TASKS}/resume", order))
-    viewer = Viewer(terminal.clock.now(), choose_zone(None).zone)
+    detail = session.post("tasks", "resume", body=order)
+    viewer = session.view()
     first = _show_first(detail["task"]["occurrences"], viewer)
-    done(terminal, detail, f"Resumed: {name}, next at {first}.", as_json=as_json)
+    session.print_done(detail, f"Resumed: {name}, next at {first}.")
 
 
 @app.command(name="run-now")
-def run_now(
-    name: str,
-    /,
-    *,
-    as_json: JsonOption = False,
-    place: Whereabouts = NOWHERE,
-    terminal: GivenTerminal,
-) -> None:
+def run_now(name: TaskArgument, /, *, session: Session = ANYWHERE) -> None:
     """Ask for a task to run once, now.
 
     It starts within seconds, if a scheduler is alive; otherwise when one is
@@ -313,20 +281,20 @@ def run_now(
 
         rota tasks run-now backup
     """
-    asked = converse(terminal, place, lambda it: it.post(f"{TASKS}/run-now", {"name": name}))
-    if as_json:
-        terminal.print_document(asked)
+    asked = session.post("tasks", "run-now", body={"name": name})
+    if session.is_done(asked):
+        pass
     elif asked["scheduler_count"]:
         within = int(SchedulerSettings().peers_checked_every.total_seconds())
-        terminal.print_text(f"Asked for: {escape(name)} starts within {within} seconds.")
+        session.terminal.print_text(f"Asked for: {escape(name)} starts within {within} seconds.")
     else:
-        terminal.print_text(
+        session.terminal.print_text(
             f"Asked for: {escape(name)} starts when a scheduler does; none is alive on this store."
         )
 
 
 def _read_order(reference: str) -> list[dict[str, Any]]:
-    """What the module registers, as a plan needs it; checked before anybody is asked."""
+    """What the module registers, as a plan needs it; checked before the service is asked."""
     accepted = accept_registrations(read_registrations(reference), DECLARATIVE.dialect)
     return [
         {"name": task.name, "cron": task.cron.text, "retry_delay_ms": task.retry_delay_ms}

@@ -2,19 +2,16 @@
 
 from typing import Annotated, Any
 
-from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, number
+from rota.cli.options import ZoneOption, number
 from rota.cli.output import (
     NOTHING,
     Row,
     Viewer,
     format_milliseconds,
     format_seconds,
-    print_items,
     show_text,
 )
-from rota.cli.place import NOWHERE, Place
+from rota.cli.session import HERE, TenantSession
 
 TENANT_COLUMNS = (
     "Tenant", "Busy", "Share", "Succeeded", "Failed", "Due", "Oldest", "Running", "Dead", "Wait",
@@ -23,22 +20,15 @@ TENANT_COLUMNS = (
 
 def tenants(
     *,
-    hours: Annotated[int, number(1, 168, "Compare the last hours.")] = 1,
+    hours: Annotated[int, number(1, 168, "How many of the last hours to compare.")] = 1,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Compare tenants."""
-    found = converse(terminal, place, lambda it: it.get("/tenants", {"hours": hours}))
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    print_items(
-        terminal,
-        (found["items"], None),
-        TENANT_COLUMNS,
-        lambda it: tenant_row(it, viewer),
-        as_json=as_json,
-        noun="tenant",
+    found = session.get("tenants", query={"hours": hours})
+    viewer = session.view(zone)
+    session.print_items(
+        (found["items"], None), TENANT_COLUMNS, lambda it: tenant_row(it, viewer), noun="tenant"
     )
 
 

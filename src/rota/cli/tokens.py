@@ -10,11 +10,9 @@ from rich.text import Text
 from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
 from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse
-from rota.cli.options import GivenTerminal, JsonOption, LimitOption, ZoneOption, flag, number, value
-from rota.cli.output import Row, Viewer, done, print_items, print_verbatim, show_text
-from rota.cli.place import NOWHERE, Place
-from rota.client.client import path_of
+from rota.cli.options import LimitOption, ZoneOption, flag, number, value
+from rota.cli.output import Row, Viewer, print_verbatim, show_text
+from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
 
@@ -27,9 +25,8 @@ ScopeOption = Annotated[
     Parameter(
         name="--scope",
         negative="",
-        help="What it allows; may be given several times: read looks, worker leases and settles "
-        "jobs, write also makes jobs, operate acts on what others made, admin does all of it and "
-        "issues tokens.",
+        help="What it allows: read; worker leases and settles jobs; write also creates jobs; "
+        "operate acts on jobs of others; admin does everything and issues tokens. Repeatable.",
     ),
 ]
 QueueOption = Annotated[
@@ -38,11 +35,11 @@ QueueOption = Annotated[
         name="--queue",
         negative="",
         metavar="NAME",
-        help="The only queue it is for; may be given several times. Default: all queues.",
+        help="The only queue it is for. Repeatable. Default: all queues.",
     ),
 ]
 DaysOption = Annotated[
-    int | None, number(1, 36_500, "For how many days it is good. Default: until it is revoked.")
+    int | None, number(1, 36_500, "How many days it is valid. Default: until it is revoked.")
 ]
 DescendantsOption = Annotated[
     bool, flag("Also revoke the tokens that it issued, and those that they issued.")
@@ -57,20 +54,18 @@ def create(
     scope: ScopeOption,
     queue: QueueOption = None,
     days: DaysOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
-    """Make a token, and show it this once.
+    """Create a token, and show it once.
 
-    Only a hash of it is kept: one that is lost is revoked, and another made.
+    Only its hash is stored: if you lose a token, revoke it and create another.
     Try:
 
         rota tokens create "ada's laptop" --scope read --scope operate
         rota tokens create billing --scope write --tenant guild-7 --days 90
         rota tokens create "mailer 7" --scope worker --queue mail
     """
-    now = terminal.clock.now()
+    now = session.terminal.clock.now()
     expires_at = None if days is None else (now + timedelta(days=days)).isoformat()
     wish = {
         "name": name,
@@ -78,56 +73,43 @@ def create(
         "expires_at": expires_at,
         "queues": queue or None,
     }
-    issued = converse(terminal, place, lambda client: client.post("/tokens", wish), makes=True)
-    if as_json:
-        terminal.print_document(issued)
+    issued = session.post("tokens", body=wish, makes=True)
+    if session.is_done(issued):
         return
     whom = f"Token {issued['id']} for {escape(issued['tenant'])}"
     if issued["expires_at"] is not None:
         viewer = Viewer(now, choose_zone(None).zone)
         whom += f", good until {viewer.show(issued['expires_at'])}"
-    terminal.print_remark(f"{whom}, shown this once:")
-    print_verbatim(terminal.out, Text(escape(issued["secret"])))
+    session.terminal.print_remark(f"{whom}, shown this once:")
+    print_verbatim(session.terminal.out, Text(escape(issued["secret"])))
 
 
 @app.command(name="list")
 def list_tokens(
-    *,
-    limit: LimitOption = 100,
-    zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    *, limit: LimitOption = 100, zone: ZoneOption = None, session: TenantSession = HERE
 ) -> None:
-    """List a tenant's tokens, the newest first; those that were revoked, too.
+    """List a tenant's tokens, the newest first, including revoked ones.
 
     Try:
 
         rota tokens list
         rota tokens list --tenant guild-7 --json
     """
-    listed = converse(terminal, place, lambda client: client.collect("/tokens", limit=limit))
-    viewer = Viewer(terminal.clock.now(), choose_zone(zone).zone)
-    names = {token["id"]: token["name"] for token in listed.items}
-    print_items(
-        terminal,
-        listed,
-        TOKEN_COLUMNS,
-        lambda token: token_row(token, viewer, names),
-        as_json=as_json,
-        noun="token",
+    listed = session.collect("tokens", limit=limit)
+    viewer = session.view(zone)
+    names = {token["id"]: token["name"] for token in listed[0]}
+    session.print_items(
+        listed, TOKEN_COLUMNS, lambda token: token_row(token, viewer, names), noun="token"
     )
 
 
 @app.command(name="revoke")
 def revoke(
-    token_id: Annotated[str, value("ID", "The id of the token, as listed; not the token.")],
+    token_id: Annotated[str, value("ID", "The id of the token, or its beginning; not the token.")],
     /,
     *,
     descendants: DescendantsOption = False,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Revoke a token; servers refuse it within seconds.
 
@@ -139,15 +121,14 @@ def revoke(
     if token_id.startswith(PREFIX):
         reason = "that is a token itself; give its id, as rota tokens list shows it"
         raise InvalidInputError(reason, {"field": "ID", "reason": reason})
-    path = path_of("tokens", token_id)
     query = {"descendants": "true"} if descendants else {}
-    revoked = converse(terminal, place, lambda client: client.ask("DELETE", path, query=query))
+    revoked = session.ask("DELETE", "tokens", session.find_token(token_id), query=query)
     count, valid_count = len(revoked["revoked_descendants"]), len(revoked["valid_descendants"])
     rest = f", and {_count_descendants(count)}" if count else ""
-    done(terminal, revoked, f"Revoked: {revoked['name']}{rest}.", as_json=as_json)
+    session.print_done(revoked, f"Revoked: {revoked['name']}{rest}.")
     if valid_count:
         again = f"rota tokens revoke {revoked['id']} --descendants"
-        terminal.print_remark(
+        session.terminal.print_remark(
             f"Still valid: {_count_descendants(valid_count)}. To revoke them too: {again}"
         )
 

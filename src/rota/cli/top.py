@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -13,21 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.cli.arguments import choose_zone
-from rota.cli.connection import converse, find_address
 from rota.cli.job_tables import STYLES, WAITING, read_state
 from rota.cli.occurrences import format_instant
-from rota.cli.options import GivenTerminal, JsonOption, ZoneOption, flag
+from rota.cli.options import ZoneOption, flag
 from rota.cli.output import (
     NOTHING,
-    Terminal,
     Viewer,
     format_milliseconds,
     format_seconds,
     read_utc,
     show_text,
 )
-from rota.cli.place import NOWHERE, Place, find_target
-from rota.cli.top_keys import HELP, TYPING_HELP, Screen, press, read_keys
+from rota.cli.session import HERE, TenantSession
+from rota.cli.top_keys import HELP, NAMES, TYPING_HELP, Screen, press, read_keys
 from rota.client import Client, open_client
 from rota.clock.protocol import Clock
 from rota.errors import RotaError
@@ -77,7 +76,7 @@ def render_top(
 
 def _footer(screen: Screen) -> Text:
     """What the keys do, and what was chosen with them."""
-    order = f"{screen.sort}{' reversed' if screen.is_reversed else ''}"
+    order = f"{NAMES.get(screen.sort, screen.sort)}{' reversed' if screen.is_reversed else ''}"
     text = Text(f"sorted by {order}", "dim")
     if screen.text or screen.is_typing:
         text.append(f"  filter: {escape(screen.text)}{'_' if screen.is_typing else ''}", "bold")
@@ -154,7 +153,7 @@ def _alarms(overview: dict[str, Any]) -> Iterator[Text]:
 
 
 def _queues(overview: dict[str, Any], screen: Screen, *, marks: bool) -> Table:
-    table = _table("Queue", "Due", "Later", "Running", "Stalled", "Dead", "Oldest", "Workers")
+    table = _table("Queue", "Due", "Not due", "Running", "Stalled", "Dead", "Oldest", "Workers")
     for column in table.columns[1:]:
         column.justify = "right"
     queues = screen.arrange(overview["queues"])
@@ -208,10 +207,10 @@ EveryOption = Annotated[
     Parameter(
         metavar="SECONDS",
         validator=Number(gte=0.5, lte=3600),
-        help="How long to wait between two looks.",
+        help="Seconds between two refreshes.",
     ),
 ]
-OnceOption = Annotated[bool, flag("Look once, and end.")]
+OnceOption = Annotated[bool, flag("Print once, and exit.")]
 
 
 def top(
@@ -219,29 +218,23 @@ def top(
     every: EveryOption = 2,
     once: OnceOption = False,
     zone: ZoneOption = None,
-    as_json: JsonOption = False,
-    place: Place = NOWHERE,
-    terminal: GivenTerminal,
+    session: TenantSession = HERE,
 ) -> None:
     """Show how all jobs stand, once or until it is left with q or ctrl-C."""
-    local = choose_zone(zone).zone
-    if as_json:
-        look = converse(terminal, place, take_look)
-        terminal.print_document(
-            {**look.overview, "workers": look.workers, "throughput": look.throughput}
-        )
+    terminal, local = session.terminal, choose_zone(zone).zone
+    if not (session.as_json or once) and terminal.out.is_terminal:
+        asyncio.run(_watch(session, timedelta(seconds=every), local))
         return
-    address = show_address(find_address(place).url)
-    if once or not terminal.out.is_terminal:
-        look = converse(terminal, place, take_look)
-        viewer = Viewer(terminal.clock.now(), local)
-        terminal.out.print(render_top(look, viewer, address))
-        return
-    asyncio.run(_watch(terminal, place, timedelta(seconds=every), zone))
+    look = session.talk(take_look)
+    if not session.is_done(
+        {**look.overview, "workers": look.workers, "throughput": look.throughput}
+    ):
+        address = show_address(session.find_target().url)
+        terminal.out.print(render_top(look, session.view(zone), address))
 
 
 async def take_look(client: Client) -> Look:
-    """Ask for all that the screen shows; the service's own clock says what is now."""
+    """Ask for all that the screen shows, as of the time of the service."""
     overview = await client.get("/overview")
     until = read_utc(overview["taken_at"])
     span = {"since": format_instant(until - MEASURED_FOR), "until": format_instant(until)}
@@ -249,16 +242,16 @@ async def take_look(client: Client) -> Look:
     return Look(overview, workers, await client.get("/throughput", span))
 
 
-async def _watch(terminal: Terminal, place: Place, every: timedelta, zone: str | None) -> None:
-    find_target(place).require()
-    address, local = find_address(place), choose_zone(zone).zone
-    async with open_client(address, terminal.clock) as client, read_keys() as keys:
+async def _watch(session: TenantSession, every: timedelta, zone: ZoneInfo) -> None:
+    terminal, target = session.terminal, session.find_target()
+    target.require()
+    async with open_client(target.find_address(), terminal.clock) as client, read_keys() as keys:
         watch = _Watch(client, await take_look(client))
         ticks = Ticks(terminal.clock, every, keys)
         with Live(console=terminal.out, auto_refresh=False, screen=True) as live:
             while not watch.screen.is_over:
-                viewer = Viewer(terminal.clock.now(), local)
-                shown = render_top(watch.look, viewer, show_address(address.url), watch.screen)
+                viewer = Viewer(terminal.clock.now(), zone)
+                shown = render_top(watch.look, viewer, show_address(target.url), watch.screen)
                 live.update(shown, refresh=True)
                 await watch.go_on(await ticks.wait())
         ticks.stop()

@@ -13,6 +13,9 @@ from typing import Any
 SORTS = ("queue", "due", "later", "running", "stalled", "dead", "oldest")
 """Columns that the queues can be sorted by; all but the name with the largest first."""
 
+NAMES = {"later": "not due"}
+"""What a column is called, if not by its field."""
+
 HELP = "q quit  p pause  s sort  r reverse  / filter  j k select  enter jobs of the queue  esc back"
 TYPING_HELP = "type a part of the queue's name  enter keep  esc clear"
 

@@ -20,7 +20,6 @@ from rota.cli.options import (
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
-    GivenTerminal,
     HandlersOption,
     HostOption,
     KeepOption,
@@ -32,7 +31,7 @@ from rota.cli.options import (
     ZoneOption,
     flag,
 )
-from rota.cli.output import Terminal, format_duration
+from rota.cli.output import GivenTerminal, Terminal, format_duration
 from rota.cli.serve import choose_store, end_on, load_app, plan_binding, read_settings, run_plan
 from rota.cli.task_rules import DEFAULT_RULES, TaskRules
 from rota.cli.work import name_handlers, plan_work

@@ -10,7 +10,6 @@ from rota.cli.options import (
     AppArgument,
     AppStoreOption,
     ConcurrencyOption,
-    GivenTerminal,
     HandlersOption,
     KeepOption,
     KindsOption,
@@ -23,6 +22,7 @@ from rota.cli.options import (
     QueueOption,
     ReloadOption,
 )
+from rota.cli.output import GivenTerminal
 from rota.cli.serve import choose_store, load_app, read_settings, run_plan
 from rota.errors import invalid
 from rota.kinds import make_built_in

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import httpx2
 import msgspec
@@ -86,11 +85,11 @@ class Client:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """What is answered; None when that is nothing. Of a query, what is None is left out."""
+        """The answer; None if it is empty. Values of the query that are None are left out."""
         return self._read(await self._send(method, path, query, body, headers))
 
     async def create(self, path: str, body: Any) -> Created:
-        """Have something made, and hear whether it was there already, under the same key."""
+        """Create something. The answer says whether it existed, under the same key."""
         response = await self._send("POST", path, None, body, None)
         _, _, quoted = response.headers.get("warning", "").partition('"')
         return Created(
@@ -150,11 +149,6 @@ class Client:
         except msgspec.DecodeError as error:
             reason = f"answered with the status {response.status_code}, and not as a Rota"
             raise ServerUnavailableError(self._url, reason) from error
-
-
-def path_of(*parts: str) -> str:
-    """A path of which every part is one step, whatever it holds."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def _spell(value: object) -> str:

@@ -14,9 +14,6 @@ from rota.client.client import Client
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import InvalidInputError
 from rota.jobs.record import DEFAULT_TENANT
-from rota.runtime.wiring import open_clock, open_store
-from rota.server import GuardSettings, ServerSettings, create_app
-from rota.server.http.context import MEBIBYTE
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +47,7 @@ def _refusal(url: str, reason: str) -> InvalidInputError:
 IN_PROCESS = "http://localhost"
 TIMEOUT_SECONDS = 60.0
 
-UNGUARDED = ServerSettings(
-    guarding=GuardSettings(token_rate=None, stranger_rate=None, body_within=None),
-    longest_body=64 * MEBIBYTE,
-)
-"""Without rate limits: the caller is the only one."""
+LONGEST_BODY = 64 << 20
 
 
 @asynccontextmanager
@@ -85,12 +78,18 @@ async def _reach_server(address: ServerAddress) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def _reach_store(address: StoreAddress, clock: Clock | None) -> AsyncIterator[Client]:
+    """A client of the service in this process, without rate limits: it is the only caller."""
+    from rota.runtime.wiring import open_clock, open_store  # noqa: PLC0415 - a server needs none
+    from rota.server import GuardSettings, ServerSettings, create_app  # noqa: PLC0415 - as above
+
+    unlimited = GuardSettings(token_rate=None, stranger_rate=None, body_within=None)
+    settings = ServerSettings(guarding=unlimited, longest_body=LONGEST_BODY)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await open_store(address.url))
         if clock is None or keeps_real_time(clock):
             clock = await stack.enter_async_context(open_clock(store))
         caller = Caller(tenant=address.tenant, scopes=EVERY_SCOPE, who=address.who)
-        app = create_app(store, _Vouching(caller), settings=UNGUARDED, clock=clock)
+        app = create_app(store, _Vouching(caller), settings=settings, clock=clock)
         http = httpx2.AsyncClient(
             transport=httpx2.ASGITransport(app), base_url=IN_PROCESS, headers=_bearer("in-process")
         )

@@ -4,7 +4,6 @@ A status is what the store keeps. A state also says why a READY job does not run
 worker of a RUNNING job is still there, and how a FAILED job failed.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -63,28 +62,20 @@ _STATUSES = {
     JobState.BLOCKED: JobStatus.BLOCKED,
 }
 
-LATER = frozenset({JobState.SCHEDULED, JobState.HELD, JobState.RETRYING, JobState.PAUSED})
-"""The states of a job that is READY and not due yet."""
+NOT_DUE = (JobState.SCHEDULED, JobState.HELD, JobState.RETRYING, JobState.PAUSED)
+"""The states of a READY job that is not due yet."""
 
-STATE_WORDS: dict[str, frozenset[JobState]] = {
-    "pending": frozenset({JobState.PENDING}),
-    "ready": LATER | {JobState.DUE},
-    "due": frozenset({JobState.DUE}),
-    "later": LATER,
-    "scheduled": frozenset({JobState.SCHEDULED}),
-    "retrying": frozenset({JobState.RETRYING}),
-    "held": frozenset({JobState.HELD}),
-    "paused": frozenset({JobState.PAUSED}),
-    "running": frozenset({JobState.RUNNING, JobState.STALLED}),
-    "stalled": frozenset({JobState.STALLED}),
-    "completed": frozenset({JobState.COMPLETED}),
-    "failed": frozenset({JobState.DEAD, JobState.DISCARDED, JobState.CANCELLED}),
-    "dead": frozenset({JobState.DEAD}),
-    "discarded": frozenset({JobState.DISCARDED}),
-    "cancelled": frozenset({JobState.CANCELLED}),
-    "blocked": frozenset({JobState.BLOCKED}),
+STATES_OF = {
+    status: frozenset(state for state in JobState if _STATUSES[state] is status)
+    for status in JobStatus
 }
-"""The words of filters. A status in small letters stands for all of its states."""
+
+_WORDS: dict[str, frozenset[JobState]] = {
+    "ready": STATES_OF[JobStatus.READY],
+    "failed": STATES_OF[JobStatus.FAILED],
+    **{state.value: frozenset({state}) for state in JobState},
+}
+"""A word names one state. Two statuses of the API are not states: they stand for all of theirs."""
 
 _BY_ENDING = {Ending.CANCELLED: JobState.CANCELLED, Ending.DISCARDED: JobState.DISCARDED}
 
@@ -141,18 +132,19 @@ def _judge_ready(facts: StateFacts, now: datetime) -> JobState:
     return JobState.RETRYING if facts.attempt_count else JobState.SCHEDULED
 
 
-def parse_states(words: Iterable[str]) -> frozenset[JobState]:
-    """The states that words of filters name, in any case.
+def parse_states(text: str) -> frozenset[JobState]:
+    """The states that a filter names: one word or several with commas between, in any case.
 
-    InvalidInputError names a word that is not one of ``STATE_WORDS``.
+    InvalidInputError names a word that is not a state.
     """
     found: set[JobState] = set()
-    for word in words:
-        states = STATE_WORDS.get(word.strip().lower())
+    for word in text.split(","):
+        states = _WORDS.get(word.strip().lower())
         if states is None:
-            known = ", ".join(STATE_WORDS)
+            known = ", ".join(JobState)
             raise InvalidInputError(
-                f'state must be one of {known}, got "{word[:40]}"', {"field": "state"}
+                f'state must be one of {known}, or several with commas between, got "{word[:40]}"',
+                {"field": "state"},
             )
         found |= states
     return frozenset(found)

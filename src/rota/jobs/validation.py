@@ -45,6 +45,7 @@ from rota.jobs.graph import (
 )
 from rota.jobs.record import (
     DEFAULT_TENANT,
+    RAIL_RETRIES,
     BackoffStrategy,
     CatchUp,
     Job,
@@ -83,6 +84,8 @@ def read_retry_policy(value: object) -> RetryPolicy:
 
     Missing fields take their defaults before they are compared.
     """
+    if value is RAIL_RETRIES:
+        return RAIL_RETRIES
     if value is _DEFAULTS or value == _DEFAULTS:
         return _DEFAULTS
     fields = _policy_fields(value)
@@ -177,8 +180,9 @@ def read_recurrence(value: object, now: datetime) -> tuple[Recurrence, datetime]
         count=_read_count(fields["count"]),
         gap=_read_choice(fields["gap"], "recurrence.gap", get_args(Gap)),
         fold=_read_choice(fields["fold"], "recurrence.fold", get_args(Fold)),
-        overlap=_read_overlap(fields["overlap"]),
-        catch_up=_read_catch_up(fields["catch_up"]),
+        overlap=_read_choice(fields["overlap"], "recurrence.overlap", get_args(Overlap)) or "skip",
+        catch_up=_read_choice(fields["catch_up"], "recurrence.catch_up", get_args(CatchUp))
+        or "once",
         jitter=_read_jitter(fields["jitter"]),
         alert_after=_read_alert(fields["alert_after"], fields["overlap"]),
     )
@@ -259,43 +263,30 @@ def _read_zone(value: object) -> str:
     return zone
 
 
-def _read_overlap(value: object) -> Overlap:
-    choice: Overlap | None = _read_choice(value, "recurrence.overlap", get_args(Overlap))
-    return choice or "skip"
-
-
-def _read_catch_up(value: object) -> CatchUp:
-    choice: CatchUp | None = _read_choice(value, "recurrence.catch_up", get_args(CatchUp))
-    return choice or "once"
-
-
 def _read_jitter(value: object) -> str | None:
-    if value is None:
-        return None
-    text = require(str, value, "recurrence.jitter", "a duration such as 30s or 5m")
-    try:
-        longest = parse_jitter(text)
-    except InvalidInputError as error:
-        reason = f'must be a duration such as 30s or 5m, got "{text[:40]}"'
-        raise InvalidJobError("recurrence.jitter", reason) from error
-    if longest > LONGEST_JITTER:
+    text = _read_duration(value, "recurrence.jitter", "30s or 5m")
+    if text is not None and parse_jitter(text) > LONGEST_JITTER:
         raise InvalidJobError("recurrence.jitter", f'must be at most 24h, got "{text[:40]}"')
     return text
 
 
 def _read_alert(value: object, overlap: object) -> str | None:
-    field = "recurrence.alert_after"
+    text = _read_duration(value, "recurrence.alert_after", "30m or 26h")
+    if text is not None and overlap == "allow":
+        reason = 'cannot be combined with overlap "allow"; use skip or queue'
+        raise InvalidJobError("recurrence.alert_after", reason)
+    return text
+
+
+def _read_duration(value: object, field: str, examples: str) -> str | None:
     if value is None:
         return None
-    text = require(str, value, field, "a duration such as 30m or 26h")
+    text = require(str, value, field, f"a duration such as {examples}")
     try:
         parse_jitter(text)
     except InvalidInputError as error:
-        reason = f'must be a duration such as 30m or 26h, got "{text[:40]}"'
+        reason = f'must be a duration such as {examples}, got "{text[:40]}"'
         raise InvalidJobError(field, reason) from error
-    if overlap == "allow":
-        reason = 'cannot be combined with overlap "allow"; use skip or queue'
-        raise InvalidJobError(field, reason)
     return text
 
 
@@ -310,13 +301,6 @@ def _check_jitter(recurrence: Recurrence, jitter: str, first: datetime) -> None:
             reason = f"must be shorter than the time between occurrences, which is {after - at}"
             raise InvalidJobError("recurrence.jitter", f'{reason}; got "{jitter}"')
         at = after
-
-
-def _read_on_parent_failure(value: object) -> OnParentFailure:
-    choice: OnParentFailure | None = _read_choice(
-        value, "on_parent_failure", get_args(OnParentFailure)
-    )
-    return choice or "block"
 
 
 def _read_notifies(value: object) -> bool | None:
@@ -386,8 +370,9 @@ def admit_job(
     )
     job = _with_rare_fields(job, asked)
     if asked.on_parent_failure != "block":
-        policy = _read_on_parent_failure(asked.on_parent_failure)
-        job = replace(job, on_parent_failure=policy)
+        choices = get_args(OnParentFailure)
+        policy = _read_choice(asked.on_parent_failure, "on_parent_failure", choices)
+        job = replace(job, on_parent_failure=policy or "block")
     if asked.replaces is not None:
         job = replace(job, replaces=read_id(asked.replaces, "replaces"))
     if asked.recurrence is not None:

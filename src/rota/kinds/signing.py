@@ -112,7 +112,7 @@ _LARGEST_FILE = 4_096
 
 
 class Keyring:
-    """Finds secrets, each time anew: one that is replaced is used from the next message on.
+    """Reads secrets each time: a new one is used from the next message on.
 
     The file ``<folder>/<tenant>/<name>`` holds one secret or, while it is being replaced, two, in
     lines of their own. Those of the tenant ``default`` may be in variables instead, such as

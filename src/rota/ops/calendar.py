@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Literal
 
@@ -85,9 +85,12 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def make_calendar(
-    context: RailContext, days: int = 1, *, has_tasks: bool = False
+    context: RailContext, days: int = 1, *, has_tasks: bool = False, zone: tzinfo = UTC
 ) -> Calendar:
-    """What will be due in the next ``days`` days. Tasks belong to no tenant: ``has_tasks``."""
+    """What will be due in the next ``days`` days. Tasks belong to no tenant: ``has_tasks``.
+
+    ``zone`` is that of tasks whose scheduler has not declared its own.
+    """
     if not 1 <= days <= DAYS:
         message = f"days must be an integer from 1 to {DAYS}, got {days}"
         raise InvalidInputError(message, {"field": "days"})
@@ -97,7 +100,7 @@ async def make_calendar(
     live = [job for job in jobs if not job.is_paused]
     tasks: list[TaskState] = []
     paused_count = len(jobs) - len(live)
-    rules = await read_context(context.store, context.clock)
+    rules = await read_context(context.store, context.clock, zone)
     if has_tasks:
         found = await read_tasks(context.store, context.clock)
         held = {name for name, pause in found.pauses.items() if pause.is_active}

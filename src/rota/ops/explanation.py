@@ -1,5 +1,6 @@
 """The explanation of a job, its wording, and the facts it is made from."""
 
+from asyncio import gather
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal, NamedTuple
@@ -8,7 +9,7 @@ import msgspec
 
 from rota.auth.masking import mask_text
 from rota.errors import InvalidZoneError, JobNotFoundError
-from rota.fleet.workers import WorkerPresence, list_workers
+from rota.fleet.presence import WorkerPresence, list_workers
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
 from rota.jobs.transitions import SUCCEEDED
@@ -282,13 +283,16 @@ async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     limits = [it for it in (await list_limits(store)).limits if _concerns(it, job)]
     rated = [key_of(it.tenant, it.queue) for it in limits if it.rate is not None]
     kept = await store.read(BUCKETS, rated) if rated else {}
-    everybody, own = await store.survey(now), await store.survey(now, job.tenant)
+    own, gates, workers = await gather(
+        store.survey(now, job.tenant), list_gates(store), list_workers(store, now)
+    )
+    everybody = await store.survey(now) if limits else []  # only limits ask for other tenants
     return Snapshot(
-        board=make_gate_settings((await list_gates(store)).entries),
+        board=make_gate_settings(gates.entries),
         limits=tuple(limits),
         buckets={key: it for key in kept if (it := _read_bucket(kept[key].body)) is not None},
         running_counts=_count_running(job.tenant, everybody, own),
-        workers=tuple(await list_workers(store, now)),
+        workers=tuple(workers),
         depth=next((it for it in own if it.queue == job.queue), None),
     )
 

@@ -1,5 +1,6 @@
 """What holds due jobs back now: maintenance windows, paused series and paused queues."""
 
+from asyncio import gather
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from secrets import randbits
@@ -15,7 +16,7 @@ from rota.policy.gate_settings import ScopedMaintenance
 from rota.policy.gates import Maintenance, recheck_after
 from rota.policy.limits import Limit, Pause
 from rota.rail.jobs import RailContext, RailSettings, RailStore, find_live
-from rota.rail.pauses import PausedSeries, list_pauses
+from rota.rail.noted_series import PausedSeries, list_pauses
 from rota.rail.settings import list_gates, list_limits
 
 
@@ -55,18 +56,20 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 async def find_holds(store: RailStore, clock: Clock, tenant: str | None = None) -> tuple[Hold, ...]:
     """What holds back jobs of the tenant, or of any tenant, now."""
     now = clock.now()
-    entries = (await list_gates(store)).entries
+    gates, pauses, limits = await gather(
+        list_gates(store), list_pauses(store, tenant), list_limits(store)
+    )
     found = [
         await weigh_window(store, entry, window, now, tenant)
-        for entry, window in _list_closed(entries, now, tenant)
+        for entry, window in _list_closed(gates.entries, now, tenant)
     ]
-    for paused in await list_pauses(store, tenant):
+    for paused in pauses:
         job = await find_paused(store, clock, paused)
         if job is not None and (job.occurrence_at or job.created_at) <= now:
             found.append(_weigh_pause(paused))
     found += [
         await _weigh_queue(store, limit, limit.paused, now, tenant)
-        for limit in (await list_limits(store)).limits
+        for limit in limits.limits
         if limit.paused is not None and (tenant is None or limit.tenant in {None, tenant})
     ]
     return tuple(msgspec.structs.replace(it, text=it.describe()) for it in found)

@@ -1,15 +1,161 @@
-"""The kinds of jobs that are known, and what operators have set for them."""
+"""The kinds of jobs: what apps declare, what workers serve, and what operators have set.
+
+A process that runs an app publishes its tasks as documents of the store. So every other process
+knows their payloads: the API validates them, and the pages build forms from them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
 
 import msgspec
 
-from rota.ops.catalogue import KindEntry, read_kinds
-from rota.ops.reasons import ANY_KIND
-from rota.ops.served_kinds import ServedKinds
+from rota.clock.protocol import Clock
+from rota.errors import InvalidArgumentsError, InvalidJobError
+from rota.fleet.presence import WorkerPresence, list_workers
+from rota.jobs import Job
 from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import KindNotifies
 from rota.rail import settings
 from rota.rail.jobs import RailContext
-from rota.stores.protocol import DocumentStore
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+
+KINDS = "kinds"
+"""The collection; the key of a document is the kind."""
+
+READ_EVERY = timedelta(seconds=5)
+"""The catalogue and the signs of life of workers are read at most this often."""
+
+ANY_KIND = "*"
+"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
+
+
+class KindEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A kind of job: JSON Schemas of its payload and result, and the defaults of its jobs."""
+
+    schema: dict[str, Any]
+    result: dict[str, Any] = {}
+    queue: str = "default"
+    priority: int = 5
+    notifies: bool = False
+    doc: str = ""
+
+
+_encode = msgspec.json.Encoder().encode  # the parameters stay in the order of the signature
+_decode = msgspec.json.Decoder(KindEntry).decode
+
+
+async def publish_kinds(store: DocumentStore, entries: Mapping[str, KindEntry]) -> None:
+    """Write the entries that are new or have changed. Others of the catalogue stay."""
+    known = await store.read(KINDS, [*entries]) if entries else {}
+    writes = [
+        DocumentWrite(KINDS, kind, _version(known.get(kind)), body)
+        for kind, body in ((kind, _encode(entry)) for kind, entry in entries.items())
+        if kind not in known or known[kind].body != body
+    ]
+    if writes:
+        await store.write_each(writes)  # a stale one: another process publishes the same app
+
+
+async def read_kinds(store: DocumentStore) -> dict[str, KindEntry]:
+    """The whole catalogue, by kind. Entries that a later version wrote differently are left out."""
+    found: dict[str, KindEntry] = {}
+    async for page in store.scan(KINDS):
+        for document in page:
+            entry = _read(document)
+            if entry is not None:
+                found[document.key] = entry
+    return found
+
+
+async def read_kind(store: DocumentStore, kind: str) -> KindEntry | None:
+    """What is known about one kind."""
+    found = await store.read(KINDS, [kind])
+    return _read(found[kind]) if kind in found else None
+
+
+class Catalogue:
+    """Which kinds notify people, as the apps that are served say; read every few seconds."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        self._store = store
+        self._notifying: frozenset[str] = frozenset()
+        self._read_at: datetime | None = None
+
+    async def list_notifying(self, now: datetime) -> frozenset[str]:
+        """The kinds whose jobs notify people."""
+        if self._read_at is None or not now - READ_EVERY < self._read_at <= now:
+            kinds = await read_kinds(self._store)
+            self._notifying = frozenset(kind for kind, each in kinds.items() if each.notifies)
+            self._read_at = now
+        return self._notifying
+
+
+def _read(document: Document) -> KindEntry | None:
+    try:
+        return _decode(document.body)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _version(document: Document | None) -> int | None:
+    return None if document is None else document.version
+
+
+CheckPayload: TypeAlias = Callable[[Any], object]
+"""Raises InvalidArgumentsError if a payload does not fit."""
+
+
+class ServedKinds:
+    """The kinds that running workers serve, and those whose payloads this process can check."""
+
+    def __init__(
+        self, store: DocumentStore, clock: Clock, checks: Mapping[str, CheckPayload] | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._checks = checks or {}
+        self._workers: Sequence[WorkerPresence] = ()
+        self._read_at: datetime | None = None
+
+    def checks(self, kind: str) -> bool:
+        """Whether payloads of this kind are checked here."""
+        return kind in self._checks
+
+    def check(self, kind: str, payload: Any) -> None:
+        """Refuse a payload that does not fit its kind; the error names the path of the field."""
+        check = self._checks.get(kind)
+        if check is None:
+            return
+        try:
+            check(payload)
+        except InvalidArgumentsError as error:
+            field = "payload" if error.argument is None else f"payload.{error.argument}"
+            raise InvalidJobError(field, error.reason) from error
+
+    async def list(self) -> frozenset[str]:
+        """The kinds that running workers serve, as of a few seconds ago."""
+        return frozenset(kind for worker in await self._list_workers() for kind in worker.kinds)
+
+    async def list_notifying(self) -> frozenset[str]:
+        """The kinds that notify people, as running workers say."""
+        return frozenset(kind for worker in await self._list_workers() for kind in worker.notifying)
+
+    async def _list_workers(self) -> Sequence[WorkerPresence]:
+        now = self._clock.now()
+        if self._read_at is None or not now - READ_EVERY < self._read_at <= now:
+            self._workers = await list_workers(self._store, now)
+            self._read_at = now
+        return self._workers
+
+    async def warn(self, job: Job) -> str | None:
+        """A warning, in ASCII and without quotes, if no running worker serves the job's kind."""
+        served = await self.list()
+        if job.kind in served or ANY_KIND in served or job.status.is_terminal:
+            return None
+        kind = ascii(job.kind).replace('"', "'")
+        return f"No running worker serves kind {kind}: the job waits until one does."
+
 
 _UNKNOWN = KindEntry(schema={})
 

@@ -13,7 +13,7 @@ from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
 from rota.errors import InvalidInputError, RotaError
 from rota.events import EventEmitter, JobsLeased
-from rota.fleet.workers import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
+from rota.fleet.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.jobs import (
     Interrupted,
     Job,
@@ -26,8 +26,7 @@ from rota.jobs import (
 )
 from rota.jobs.fields import read_name, read_queue, read_word
 from rota.jobs.recurrence import MISSED
-from rota.ops.catalogue import Catalogue
-from rota.ops.reasons import ANY_KIND
+from rota.ops.kinds import ANY_KIND, Catalogue
 from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
@@ -43,6 +42,7 @@ LONGEST_LEASE = timedelta(hours=1)
 SHORTEST_LEASE = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(seconds=30)
 _NO_TIME = timedelta(0)
+_MILLISECOND = timedelta(milliseconds=1)
 
 HTTP = "http"
 """The host and version shown for an HTTP worker, which reports neither."""
@@ -62,7 +62,8 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``wait_for`` is how long to wait for a job. Quiet hours hold back kinds in ``notifies``, unless
     a job or the store says otherwise. The worker gets only jobs of its ``kinds``, if it names any,
-    and of those with a version label only jobs whose label is among ``labels``.
+    and of those with a version label only jobs whose label is among ``labels``. ``concurrency`` is
+    how many jobs it says it runs at once; None for as many as one request leases.
     """
 
     worker: str
@@ -73,6 +74,7 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     notifies: frozenset[str] = frozenset()
     kinds: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    concurrency: int | None = None
 
     def __post_init__(self) -> None:
         read_name(self.worker, "worker")
@@ -121,10 +123,14 @@ def refuse(field: str, reason: str) -> InvalidInputError:
 
 
 class HttpWorkerPresence:
-    """Records the presence of HTTP workers. A failure to record is ignored."""
+    """Records the presence of HTTP workers. A failure to record is ignored.
 
-    def __init__(self, store: DocumentStore) -> None:
+    ``poll_for`` is how often the server looks for jobs while a request waits.
+    """
+
+    def __init__(self, store: DocumentStore, poll_for: timedelta) -> None:
         self._store = store
+        self._poll_for = poll_for
         self._shown_at: dict[str, datetime] = {}
 
     async def show(self, tenant: str, request: HttpLeaseRequest, now: datetime) -> None:
@@ -152,7 +158,10 @@ class HttpWorkerPresence:
             kinds=tuple(sorted(request.kinds)) or (ANY_KIND,),
             labels=tuple(sorted(request.labels)),
             notifying=tuple(sorted(request.notifies)),
-            concurrency=request.limit,
+            concurrency=request.concurrency or request.limit,
+            batch=request.limit,
+            poll_ms=self._poll_for // _MILLISECOND if request.wait_for else None,
+            lease_ms=request.lease_for // _MILLISECOND,
             version=HTTP,
             started_at=_since(None if document is None else document.body, now),
             seen_at=now,
@@ -211,7 +220,7 @@ class HttpLeases:
         self._random = random or Random()  # noqa: S311 - jitter is not a secret
         self._gate = HttpGate(store)
         self._limits = LimitWatch(store)
-        self._presence = HttpWorkerPresence(store)
+        self._presence = HttpWorkerPresence(store, self._settings.poll_for)
         self._swept_at: datetime | None = None
         self._closing = asyncio.Event()
 

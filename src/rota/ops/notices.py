@@ -8,9 +8,8 @@ from rota.jobs.recurrence import alert_at
 from rota.ops.explanation import show
 from rota.ops.holds import Hold, find_holds, find_paused
 from rota.ops.task_notices import WatchedTasks
-from rota.rail.alerts import WATCHED_SERIES, list_watched
 from rota.rail.jobs import RailContext, RailSettings, RailStore, walk_jobs
-from rota.rail.pauses import forget_pause, list_pauses
+from rota.rail.noted_series import WATCHED_SERIES, forget_pause, list_pauses, list_watched
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry.notices import Notice, NoticeSource
 

@@ -1,5 +1,6 @@
 """The overview of a tenant: counts, queues, alarms, and what runs next."""
 
+from asyncio import gather
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
@@ -7,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.fleet.workers import list_workers
+from rota.fleet.presence import list_workers
 from rota.jobs import Job, JobFilter, JobStatus
 from rota.ops.explanation import format_duration, show
 from rota.ops.holds import Hold, find_holds
@@ -92,21 +93,32 @@ async def take_overview(
     their due times are unknown.
     """
     now = clock.now()
-    depths = await store.survey(now, tenant)
-    workers = [it for it in await list_workers(store, now) if works_for(it, tenant)]
+    depths, present, page, tasks, failures, holds = await gather(
+        store.survey(now, tenant),
+        list_workers(store, now),
+        list_series(store, tenant, now, limit=_SERIES_READ, has_runs=False),
+        _list_tasks(store, clock, zone),
+        _find_failures(store, tenant),
+        find_holds(store, clock, tenant),
+    )
+    workers = [it for it in present if works_for(it, tenant)]
     queues = tuple(stand(depth, workers, now) for depth in depths)
-    series = (await list_series(store, tenant, now, limit=_SERIES_READ, has_runs=False)).items
-    tasks = await list_tasks(store, clock, zone) if zone is not None else ()
     return Overview(
         taken_at=now,
         counts=await count_jobs(store, tenant, depths),
         queues=queues,
-        alarms=(*_judge_queues(queues), *_judge_series(series), *_judge_tasks(tasks)),
-        next_runs=_merge(series, tasks, zone),
-        failures=await _find_failures(store, tenant),
+        alarms=(*_judge_queues(queues), *_judge_series(page.items), *_judge_tasks(tasks)),
+        next_runs=_merge(page.items, tasks, zone),
+        failures=failures,
         worker_count=len(workers),
-        holds=await find_holds(store, clock, tenant),
+        holds=holds,
     )
+
+
+async def _list_tasks(
+    store: RailStore, clock: Clock, zone: tzinfo | None
+) -> tuple[TaskSummary, ...]:
+    return () if zone is None else await list_tasks(store, clock, zone)
 
 
 async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]) -> dict[str, int]:
@@ -114,13 +126,16 @@ async def count_jobs(store: RailStore, tenant: str, depths: Sequence[QueueDepth]
 
     So the cost does not grow with the jobs that are done.
     """
+    pending, *ended = await gather(
+        store.count(tenant, JobFilter(status=JobStatus.PENDING)),
+        *(store.count(tenant, JobFilter(status=status), MOST_COUNTED) for status in ENDED),
+    )
     counts = {
-        JobStatus.PENDING: await store.count(tenant, JobFilter(status=JobStatus.PENDING)),
+        JobStatus.PENDING: pending,
         JobStatus.READY: sum(it.due_count + it.later_count for it in depths),
         JobStatus.RUNNING: sum(it.running_count for it in depths),
+        **dict(zip(ENDED, ended, strict=True)),
     }
-    for status in ENDED:
-        counts[status] = await store.count(tenant, JobFilter(status=status), MOST_COUNTED)
     return {str(status): counts[status] for status in JobStatus}
 
 
@@ -208,7 +223,8 @@ def _merge(
 
 async def _find_failures(store: RailStore, tenant: str) -> tuple[Failure, ...]:
     page = await store.find(tenant, JobFilter(status=JobStatus.FAILED), limit=FAILURES_SHOWN)
-    return tuple(_view_failure(job) for job in page.items)
+    latest = sorted(page.items, key=lambda job: (job.updated_at, job.id), reverse=True)
+    return tuple(_view_failure(job) for job in latest)
 
 
 def _view_failure(job: Job) -> Failure:

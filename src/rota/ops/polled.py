@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rota.errors import DamagedJobError
-from rota.fleet.pollers import PolledDocument, PollerPresence, list_pollers
+from rota.fleet.presence import PolledDocument, PollerPresence, list_pollers
 from rota.jobs import Job, JobStatus
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.explanation import Answer, Explanation, Reason, format_duration, show

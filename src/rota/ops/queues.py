@@ -8,7 +8,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.errors import NotFoundError
-from rota.fleet.workers import WorkerPresence, list_workers
+from rota.fleet.presence import WorkerPresence, list_workers
 from rota.jobs.fields import read_queue
 from rota.policy.limits import Limit
 from rota.rail.jobs import RailContext, RailStore

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from rota.errors import RotaError
-from rota.fleet.workers import WorkerPresence
+from rota.fleet.presence import WorkerPresence
 from rota.jobs import (
     Job,
     Recurrence,
@@ -22,6 +22,7 @@ from rota.ops.explanation import (
     show,
     zone_of,
 )
+from rota.ops.kinds import ANY_KIND
 from rota.policy.gates import Closed
 from rota.policy.limits import Limit, Pause, key_of, next_token_at, take_tokens
 from rota.policy.quiet_hours import REASON as QUIET
@@ -43,9 +44,6 @@ _CATCH_UPS = {
     "skip": "An occurrence that cannot start within a minute of its time is skipped.",
     "all": "Occurrences that no worker could run in time run one by one, each as its own job.",
 }
-
-ANY_KIND = "*"
-"""The kind of a worker that takes every job of its queues, as HTTP workers do."""
 
 
 def describe_occurrence(job: Job) -> Iterator[Reason]:

@@ -36,8 +36,8 @@ from rota.jobs import (
     first_occurrence,
 )
 from rota.jobs.validation import RESCHEDULE, read_recurrence
-from rota.rail.alerts import note_alerts
 from rota.rail.jobs import ROUND_LIMIT, RailContext, find_live
+from rota.rail.noted_series import note_alerts
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.zone import Fold, Gap
 
@@ -392,7 +392,7 @@ async def _find_live(around: RailContext, schedule: StoredSchedule) -> list[Job]
 
 def _outrun(schedule: StoredSchedule) -> ConflictError:
     return ConflictError(
-        f"Schedule {schedule.name} was changed by others each time it was to be changed here",
+        f"Schedule {schedule.name} keeps being changed by other callers; try again",
         {"schedule": schedule.name},
     )
 

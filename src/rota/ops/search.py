@@ -1,8 +1,7 @@
-"""Searches jobs: pages, counts and suggestions. One call looks at a bounded number of jobs."""
+"""Searches jobs: pages and suggestions. One call looks at a bounded number of jobs."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -10,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.errors import InvalidCursorError, InvalidInputError
-from rota.jobs import Job, JobStatus, check_limit, decode_cursor, encode_cursor
+from rota.jobs import Job, check_limit, decode_cursor, encode_cursor
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.rail.jobs import RailStore
 from rota.search.index import IndexChangedError, Parts, count_terms, read_state
@@ -22,7 +21,6 @@ from rota.search.terms import CODE, KEY, KIND, PATH, PAYLOAD, QUEUE, WORD, list_
 MOST_SORTED = 1_000
 """The number of matches that can be sorted by anything but their creation, newest first."""
 
-MOST_COUNTED = 1_000
 MOST_SUGGESTED = 12
 NEWEST_SUGGESTED = 300
 """The number of newest jobs read for suggestions."""
@@ -58,13 +56,6 @@ class SearchPage(msgspec.Struct, frozen=True):
         return self.next_cursor is not None
 
 
-class StateCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many matching jobs are in each status. With ``is_capped`` there are at least as many."""
-
-    counts: Mapping[JobStatus, int]
-    is_capped: bool = False
-
-
 class Suggestion(msgspec.Struct, frozen=True):
     """A way to go on typing.
 
@@ -88,6 +79,7 @@ async def search_jobs(
 ) -> SearchPage:
     """Return the page of matches after ``cursor``, or the first page."""
     check_limit(limit)
+    query.check_tenant(tenant)
     if query.sort != "newest":
         return await _sort_all(store, tenant, query, cursor, limit)
     if query.is_plain:
@@ -112,30 +104,6 @@ async def search_jobs(
 def _read_cursor(cursor: str) -> Place:
     created_at, job_id = decode_cursor(cursor)
     return Place(count_micros(created_at), job_id)
-
-
-async def count_states(store: RailStore, tenant: str, query: JobQuery) -> StateCounts:
-    """Count the matches in each status, whatever status the query asks for.
-
-    Counts stop at 1,000 for each status or, with text, at as many matches altogether.
-    """
-    query = replace(query, wanted=replace(query.wanted, status=None), states=frozenset())
-    if query.is_plain:
-        counts = {
-            status: await store.count(
-                tenant, replace(query.wanted, status=status), MOST_COUNTED + 1
-            )
-            for status in JobStatus
-        }
-        return StateCounts(
-            counts={status: min(count, MOST_COUNTED) for status, count in counts.items()},
-            is_capped=max(counts.values()) > MOST_COUNTED,
-        )
-    found, is_whole = await _collect(store, tenant, replace(query, sort="newest"), MOST_COUNTED)
-    by_status = Counter(job.status for job in found)
-    return StateCounts(
-        counts={status: by_status[status] for status in JobStatus}, is_capped=not is_whole
-    )
 
 
 async def suggest(store: RailStore, tenant: str, text: str) -> list[Suggestion]:

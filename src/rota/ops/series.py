@@ -27,7 +27,7 @@ from rota.jobs.search import HIGHEST_LIMIT
 from rota.jobs.states import Ending
 from rota.ops.schedules import find_schedule
 from rota.rail.jobs import Preview, RailStore, Upcoming, preview_series
-from rota.rail.pauses import find_pause
+from rota.rail.noted_series import find_pause
 
 SHOWN_IN_LIST = 3
 SHOWN_IN_DETAIL = 10
@@ -73,12 +73,13 @@ class SeriesHold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A live series. ``id`` names it; ``job_id`` is the job of its next occurrence.
+    """A series. ``id`` names it; ``job_id`` is the job of its next occurrence.
 
     ``description`` is the rule in words. ``next_at`` is when that job is due, None while the series
     is paused. ``occurrences`` are the next few, each as an instant and as a wall time, with a note
     at DST changes; ``skipped`` lists wall times that do not exist. ``missed_count`` is the number
-    of occurrences that passed without a run and were not reported yet.
+    of occurrences that passed without a run and were not reported yet. A series with ``ended_at``
+    has no next occurrence: ``job_id`` is its last job, which ended then.
     """
 
     id: JobId
@@ -97,6 +98,7 @@ class SeriesSummary(msgspec.Struct, frozen=True, kw_only=True):
     missed_count: int = 0
     problem: str | None = None
     last_run: SeriesRun | None = None
+    ended_at: datetime | None = None
 
     @property
     def zone(self) -> str:
@@ -149,6 +151,25 @@ def summarize(
         missed_count=job.missed_count,
         problem=problem,
         last_run=None if last is None else view_run(last),
+    )
+
+
+def summarize_ended(last: Job, recurrence: Recurrence) -> SeriesSummary:
+    """Summarize a series that has ended. ``last`` is its last job."""
+    preview, _ = _preview(recurrence, last.occurrence_at or last.due_at, 1)
+    return SeriesSummary(
+        id=last.origin or last.id,
+        job_id=last.id,
+        name=last.name,
+        kind=last.kind,
+        queue=last.queue,
+        status=last.status,
+        is_paused=False,
+        description=preview.description or recurrence.text,
+        recurrence=recurrence,
+        next_at=None,
+        last_run=view_run(last),
+        ended_at=last.updated_at,
     )
 
 
@@ -218,6 +239,21 @@ async def list_series(
     return SeriesPage(items, chosen[-1] if len(ids) > limit else None, is_cut)
 
 
+async def list_ended_series(store: RailStore, tenant: str) -> tuple[SeriesSummary, ...]:
+    """Series that have ended, the latest first, as far as their jobs are among the newest kept."""
+    live, _ = await find_next_jobs(store, tenant)
+    last: dict[JobId, Job] = {}
+    for status in _ENDED:
+        wanted = JobFilter(status=status, is_recurring=True)
+        async for job in _walk(store, tenant, wanted, MOST_PAST):
+            origin = job.origin or job.id
+            if origin not in live:
+                last[origin] = max(last.get(origin, job), job, key=_standing_for)
+    ended = sorted(last.values(), key=lambda job: (job.updated_at, job.id), reverse=True)
+    found = [(job, job.recurrence) for job in ended if job.recurrence is not None]
+    return await call_in_thread(lambda: tuple(summarize_ended(*each) for each in found))
+
+
 def _summarize_all(
     shown: Iterable[tuple[Job, Iterable[Job]]], now: datetime
 ) -> tuple[SeriesSummary, ...]:
@@ -235,9 +271,7 @@ async def find_series(
 
     Raises JobNotFoundError when it is not live.
     """
-    named = read_id(series_id, "series_id")
-    job = (await store.get(tenant, [named])).get(named)
-    origin = named if job is None else job.origin or job.id
+    named, origin, _ = await _find_origin(store, tenant, series_id)
     live, _ = await find_next_jobs(store, tenant)
     present = live.get(origin)
     if present is None or present.recurrence is None:
@@ -247,10 +281,40 @@ async def find_series(
     summary = await call_in_thread(lambda: summarize(present, recurrence, runs, shown, now))
     return SeriesDetail(
         series=summary,
-        runs=tuple([await _view_timed(store, job) for job in runs[:RUNS_SHOWN]]),
+        runs=await _view_all(store, runs),
         pause=await _find_hold(store, present) if present.is_paused else None,
         declared_at=await _find_declaration(store, present),
     )
+
+
+async def find_any_series(
+    store: RailStore, tenant: str, series_id: JobId, now: datetime, shown: int = SHOWN_IN_DETAIL
+) -> SeriesDetail:
+    """As ``find_series``, and a series that has ended as long as jobs of it are kept."""
+    try:
+        return await find_series(store, tenant, series_id, now, shown)
+    except JobNotFoundError:
+        _, origin, job = await _find_origin(store, tenant, series_id)
+        runs = (await _find_runs(store, tenant, [origin], RUNS_SHOWN))[origin]
+        # If later series have filled the lists, the named job is what is left of this one.
+        runs = runs or ([] if job is None else [job])
+        if not runs or runs[0].recurrence is None:
+            raise
+        ended = summarize_ended(runs[0], runs[0].recurrence)
+        return SeriesDetail(series=ended, runs=await _view_all(store, runs))
+
+
+async def _find_origin(
+    store: RailStore, tenant: str, series_id: JobId
+) -> tuple[JobId, JobId, Job | None]:
+    """The id that was named, that of its series, and the named job."""
+    named = read_id(series_id, "series_id")
+    job = (await store.get(tenant, [named])).get(named)
+    return named, named if job is None else job.origin or job.id, job
+
+
+async def _view_all(store: RailStore, runs: Sequence[Job]) -> tuple[SeriesRun, ...]:
+    return tuple([await _view_timed(store, job) for job in runs[:RUNS_SHOWN]])
 
 
 async def _view_timed(store: RailStore, job: Job) -> SeriesRun:

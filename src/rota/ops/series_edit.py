@@ -18,7 +18,6 @@ from rota.jobs.recurrence import reschedule
 from rota.jobs.validation import RESCHEDULE, read_recurrence
 from rota.ops.schedules import VersionedSchedule, find_schedule, settle, write_schedules
 from rota.policy.audit import AuditedAction, record_action
-from rota.rail.alerts import note_alerts
 from rota.rail.jobs import (
     ROUND_LIMIT,
     Preview,
@@ -27,6 +26,7 @@ from rota.rail.jobs import (
     find_live,
     preview_series,
 )
+from rota.rail.noted_series import note_alerts
 
 SHOWN = 5
 RULE_FIELDS = ("cron", "rrule", "interval")
@@ -260,6 +260,6 @@ async def _amend(context: RailContext, job: Job, fields: Mapping[str, Any]) -> b
 
 def _outrun(name: str) -> ConflictError:
     return ConflictError(
-        f"Series {name} was changed by others each time it was to be changed here",
+        f"Series {name} keeps being changed by other callers; try again",
         {"series": name},
     )

@@ -11,7 +11,7 @@ from rota.errors import (
     SchemaOutdatedError,
     StoreUnavailableError,
 )
-from rota.fleet.workers import list_workers
+from rota.fleet.presence import list_workers
 from rota.ops.store_comparison import (
     UNFINISHED,
     ContentDigest,

@@ -16,10 +16,9 @@ from rota.errors import RotaError
 from rota.ops.explanation import format_duration, show
 from rota.scheduler.declared import DeclaredTasks, read_declared
 from rota.scheduler.orders import list_paused
-from rota.scheduler.pause import TaskPause
 from rota.scheduler.queries import find_living
 from rota.scheduler.storage import BrokenRecord, StoredTask, find_tasks, scan_tasks
-from rota.scheduler.task import TaskState
+from rota.scheduler.task import TaskPause, TaskState
 from rota.stores.protocol import DocumentStore
 from rota.telemetry.notices import Notice, NoticeConcern
 from rota.triggers.cron import Cron, parse_stored_cron

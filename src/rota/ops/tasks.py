@@ -18,7 +18,6 @@ from rota.rail.jobs import RailContext
 from rota.scheduler import orders, queries
 from rota.scheduler.declared import read_declared
 from rota.scheduler.history import TaskRun, read_history
-from rota.scheduler.pause import TaskPause
 from rota.scheduler.policy import (
     DECLARATIVE,
     POLLING,
@@ -34,7 +33,7 @@ from rota.scheduler.queries import (
     make_plan,
 )
 from rota.scheduler.registration import accept_registrations
-from rota.scheduler.task import TaskState
+from rota.scheduler.task import TaskPause, TaskState
 from rota.stores.protocol import DocumentStore
 from rota.triggers.cron import parse_stored_cron
 

@@ -16,6 +16,7 @@ from rota.errors import InvalidInputError, StaleVersionError, StoreError, invali
 from rota.jobs import JobId, make_job_id
 from rota.jobs.fields import read_name
 from rota.jobs.identity import RANDOM_BITS
+from rota.stores.documents import all_documents, remove_documents
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 AUDIT = "audit"
@@ -131,21 +132,18 @@ async def read_audit_backwards(
     store: DocumentStore, tenant: str
 ) -> AsyncGenerator[AuditEntry, None]:
     """Everything done to a tenant's jobs, newest first. Stopping early reads no further."""
-    async for page in store.scan(collection_of(tenant)):
-        for document in page:
-            yield _decode(document.key, document.body)
+    async for document in all_documents(store, collection_of(tenant)):
+        yield _decode(document.key, document.body)
     prefix = f"{tenant}/"
-    earlier = [it async for page in store.scan(AUDIT) for it in page if it.key.startswith(prefix)]
+    earlier = [it async for it in all_documents(store, AUDIT) if it.key.startswith(prefix)]
     for document in reversed(earlier):
         yield _decode(document.key, document.body)
 
 
 async def list_audited(store: DocumentStore) -> list[str]:
     """The tenants that have entries, by name."""
-    tenants = {document.key async for page in store.scan(AUDITED) for document in page}
-    tenants |= {
-        document.key.partition("/")[0] async for page in store.scan(AUDIT) for document in page
-    }
+    tenants = {it.key async for it in all_documents(store, AUDITED)}
+    tenants |= {it.key.partition("/")[0] async for it in all_documents(store, AUDIT)}
     return sorted(tenants)
 
 
@@ -153,14 +151,11 @@ async def prune_audit(store: DocumentStore, tenant: str, before: datetime) -> in
     """Remove the entries of a tenant that are older; how many."""
     count = 0
     for collection, prefix in ((collection_of(tenant), ""), (AUDIT, f"{tenant}/")):
-        async for page in store.scan(collection):
-            old = [
-                DocumentWrite(collection, document.key, document.version, None)
-                for document in page
-                if document.key.startswith(prefix) and _is_older(document, before)
-            ]
-            if old:
-                count += sum(it is not None for it in await store.write_each(old))
+
+        def is_old(document: Document, prefix: str = prefix) -> bool:
+            return document.key.startswith(prefix) and _is_older(document, before)
+
+        count += await remove_documents(store, collection, is_old)
     return count
 
 

@@ -282,7 +282,7 @@ def _decode(key: list[str], body: bytes) -> Entry:
         case ["kind", kind]:
             return KindNotifies(kind, msgspec.json.decode(body, type=_Kind).notifies)
         case _:
-            raise invalid("key", "names no gate that is known")
+            raise invalid("key", "does not name a gate")
 
 
 def _read_hours(record: _Hours) -> QuietHours:

@@ -162,7 +162,7 @@ def _read_key(key: list[str]) -> tuple[str | None, str | None]:
         case ["tenant", tenant, "queue", queue]:
             return tenant, queue
         case _:
-            raise invalid("key", "names no limit that is known")
+            raise invalid("key", "does not name a limit")
 
 
 _MICROSECOND = timedelta(microseconds=1)

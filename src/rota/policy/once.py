@@ -25,6 +25,7 @@ from rota.errors import (
 )
 from rota.jobs import Job
 from rota.jobs.fields import read_payload
+from rota.stores.documents import find_document, remove_documents
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, TransactionalStore
 
 EFFECTS = "effects"
@@ -55,7 +56,9 @@ class EffectState(Enum):
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """One effect, stored under its tenant and key.
 
-    While RUNNING it belongs to ``holder``, until ``until``.
+    While RUNNING it belongs to ``holder``, until ``until``. ``is_released``: it may begin again, as
+    if it had never begun. The entry stays until it is pruned, because the version of a document
+    that is removed starts again, and a slow caller would mistake a later claim for this one.
     """
 
     tenant: str
@@ -66,6 +69,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
     ended_at: datetime | None = None
     result: Any = None
+    is_released: bool = False
 
 
 class Verdict(Enum):
@@ -79,7 +83,7 @@ class Verdict(Enum):
 
 def judge_effect(effect: Effect | None, now: datetime, on_crash: OnCrash) -> Verdict:
     """Decide whether the caller performs the effect."""
-    if effect is None:
+    if effect is None or effect.is_released:
         return Verdict.BEGIN
     if effect.state is EffectState.DONE:
         return Verdict.TAKE_RESULT
@@ -97,6 +101,11 @@ def begin_effect(tenant: str, key: str, holder: str, now: datetime, lease_for: t
         started_at=now,
         until=now + lease_for,
     )
+
+
+def end_effect(claim: Effect, now: datetime, *, is_released: bool) -> Effect:
+    """The effect of a claim that ended without a result."""
+    return replace(claim, state=EffectState.UNKNOWN, ended_at=now, is_released=is_released)
 
 
 def effect_key(job: Job) -> str:
@@ -296,7 +305,8 @@ class Ledger:
     async def find(self, tenant: str, key: str) -> Effect | None:
         """The stored effect."""
         document = await self._read(tenant, key)
-        return None if document is None else decode_effect(document)
+        effect = None if document is None else decode_effect(document)
+        return None if effect is None or effect.is_released else effect
 
     async def confirm(self, tenant: str, key: str, result: Any = None) -> None:
         """Record that the effect happened, with its result."""
@@ -307,9 +317,13 @@ class Ledger:
     async def forget(self, tenant: str, key: str) -> bool:
         """Record that the effect did not happen or may happen again. False if it is unknown."""
         document = await self._read(tenant, key)
-        if document is None:
+        if document is None or _is_released(document):
             return False
-        return await self._write(tenant, key, document.version, None) is not None
+        now = self._clock.now()
+        released = end_effect(
+            begin_effect(tenant, key, token_hex(8), now, timedelta(0)), now, is_released=True
+        )
+        return await self._write(tenant, key, document.version, released) is not None
 
     async def prune(self, ended_before: datetime) -> int:
         """Remove effects that were done, or became unknown, before then. Returns how many."""
@@ -373,14 +387,11 @@ class Ledger:
         finally:
             if not is_done:
                 with suppress(StoreError):  # then the claim expires
-                    await self._rewrite(claim, self._given_up(claim, on_crash))
+                    is_released = on_crash == "at_least_once"
+                    ended = end_effect(claim, self._clock.now(), is_released=is_released)
+                    await self._rewrite(claim, ended)
 
-    def _given_up(self, claim: Effect, on_crash: OnCrash) -> Effect | None:
-        if on_crash == "at_least_once":
-            return None
-        return replace(claim, state=EffectState.UNKNOWN, ended_at=self._clock.now())
-
-    async def _rewrite(self, claim: Effect, effect: Effect | None) -> None:
+    async def _rewrite(self, claim: Effect, effect: Effect) -> None:
         """Write the outcome of a claim while its holder still owns it."""
         while True:
             document = await self._read(claim.tenant, claim.key)
@@ -431,14 +442,13 @@ class Ledger:
                 return done
 
     async def _read(self, tenant: str, key: str) -> Document | None:
-        place = document_key(tenant, key)
-        return (await self._store.read(EFFECTS, [place])).get(place)
+        return await find_document(self._store, EFFECTS, document_key(tenant, key))
 
     async def _write(
-        self, tenant: str, key: str, expected: int | None, effect: Effect | None
+        self, tenant: str, key: str, expected: int | None, effect: Effect
     ) -> int | None:
-        body = None if effect is None else encode_effect(effect)
-        write = DocumentWrite(EFFECTS, document_key(tenant, key), expected, body)
+        place = document_key(tenant, key)
+        write = DocumentWrite(EFFECTS, place, expected, encode_effect(effect))
         (version,) = await self._store.write_each([write])
         return version
 
@@ -447,16 +457,17 @@ async def prune_effects(
     store: DocumentStore, ended_before: Callable[[str], datetime | None]
 ) -> int:
     """Remove effects that ended before the instant of their tenant, if it has one; how many."""
-    count = 0
-    async for page in store.scan(EFFECTS):
-        writes = [
-            DocumentWrite(EFFECTS, document.key, document.version, None)
-            for document in page
-            if _has_ended(decode_effect(document), ended_before)
-        ]
-        if writes:
-            count += sum(version is not None for version in await store.write_each(writes))
-    return count
+    return await remove_documents(
+        store, EFFECTS, lambda document: _has_ended(decode_effect(document), ended_before)
+    )
+
+
+def _is_released(document: Document) -> bool:
+    """False for an entry that cannot be read, so that it can be forgotten."""
+    try:
+        return decode_effect(document).is_released
+    except StoreError:
+        return False
 
 
 def _has_ended(effect: Effect, ended_before: Callable[[str], datetime | None]) -> bool:

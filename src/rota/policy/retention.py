@@ -16,7 +16,8 @@ from rota.jobs.retention import (
     parse_keep,
 )
 from rota.policy.gate_settings import Damage
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite, EndedPlace
+from rota.stores.documents import all_documents, decode_body, find_document
+from rota.stores.protocol import DocumentStore, DocumentWrite, EndedPlace
 
 RETENTION = "retention"
 """The collection of the rules."""
@@ -82,11 +83,7 @@ def decode_rule(key: str, body: bytes) -> StoredRule | Damage:
 
 async def read_rules(store: DocumentStore) -> RuleList:
     """All stored rules."""
-    found = [
-        decode_rule(document.key, document.body)
-        async for page in store.scan(RETENTION)
-        for document in page
-    ]
+    found = [decode_rule(it.key, it.body) async for it in all_documents(store, RETENTION)]
     return RuleList(
         tuple(it for it in found if isinstance(it, StoredRule)),
         tuple(it for it in found if isinstance(it, Damage)),
@@ -164,10 +161,6 @@ class StoredProgress(NamedTuple):
 
 async def read_progress(store: DocumentStore) -> StoredProgress:
     """The progress; from the beginning if it cannot be read."""
-    found: Document | None = (await store.read(PROGRESS, [LATEST])).get(LATEST)
-    if found is None:
-        return StoredProgress(Progress(), None)
-    try:
-        return StoredProgress(msgspec.json.decode(found.body, type=Progress), found.version)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return StoredProgress(Progress(), found.version)
+    found = await find_document(store, PROGRESS, LATEST)
+    version = None if found is None else found.version
+    return StoredProgress(decode_body(found, Progress, Progress()), version)

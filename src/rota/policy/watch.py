@@ -46,6 +46,7 @@ from rota.policy.limits import (
     next_token_at,
     take_tokens,
 )
+from rota.stores.documents import all_documents, decode_body, find_document
 from rota.stores.protocol import (
     Cap,
     DocumentStore,
@@ -133,13 +134,11 @@ class StoredSettings(Generic[Value]):
         self._change = 0
         self._bodies: dict[str, bytes] = {}
 
-    def is_recent(self, now: datetime, recent_for: timedelta) -> bool:
-        """Whether the last look began that recently, and this process changed nothing since."""
-        is_known = self._look.change_here == _ChangesHere.count
-        return is_known and _is_recent(self._look.at, now, recent_for)
-
     def is_fresh(self, now: datetime) -> bool:
-        """As ``is_recent`` for ``FRESH_FOR``, also by the event loop. Every job asks this."""
+        """Whether the last look began at most ``FRESH_FOR`` ago, also by the event loop.
+
+        And this process has changed nothing since. Every job asks this.
+        """
         at, until, until_loop, change_here = self._look
         return (
             at is not None
@@ -151,13 +150,15 @@ class StoredSettings(Generic[Value]):
     async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
         """Read changes, unless the last look is that recent. Returns whether it read.
 
-        Store errors are raised, and the last read still applies.
+        A look is not recent if this process has changed something since. Store errors are raised,
+        and the last read still applies.
         """
-        if self.is_recent(now, recent_for):
+        is_known = self._look.change_here == _ChangesHere.count
+        if is_known and _is_recent(self._look.at, now, recent_for):
             return False
         until_loop = get_running_loop().time() + _FRESH_SECONDS
         look = _Look(now, now + FRESH_FOR, until_loop, _ChangesHere.count)
-        latest = (await self._store.read(self._changes, [LATEST_CHANGE])).get(LATEST_CHANGE)
+        latest = await find_document(self._store, self._changes, LATEST_CHANGE)
         change = 0 if latest is None else latest.version
         is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
         if not is_current:
@@ -170,13 +171,11 @@ class StoredSettings(Generic[Value]):
         values: dict[str, Value] = {}
         bodies: dict[str, bytes] = {}
         damages: list[Damage] = []
-        async for page in self._store.scan(self._collection):
-            for document in page:
-                key, body = document.key, document.body
-                value = self._decode_changed(key, body)
-                if isinstance(value, Damage):
-                    damages.append(value)
-                    continue
+        async for key, _, body in all_documents(self._store, self._collection):
+            value = self._decode_changed(key, body)
+            if isinstance(value, Damage):
+                damages.append(value)
+            else:
                 values[key], bodies[key] = value, body
         kept = {it.key: self.values[it.key] for it in damages if it.key in self.values}
         self.values = dict(sorted((values | kept).items()))
@@ -292,14 +291,8 @@ class GateWatch:
         return spread_out(self._gate, job, verdict, now, notifies=notifies, over_for=over_for)
 
 
-class Rated(NamedTuple):
-    """A rate, and the key of its bucket."""
-
-    key: str
-    rate: Rate
-
-
-_Change: TypeAlias = Callable[[Rated, Bucket | None], Taken]
+Rates: TypeAlias = Mapping[str, Rate]
+"""Rates by the key of their bucket, which is that of the limit."""
 
 
 class Reserved(NamedTuple):
@@ -309,48 +302,39 @@ class Reserved(NamedTuple):
     buckets: Mapping[str, Bucket]
 
 
-def rated_of(limit: Limit) -> Rated | None:
-    """The bucket of a limit, if it has a rate."""
-    if limit.rate is None:
-        return None
-    return Rated(key_of(limit.tenant, limit.queue), limit.rate)
-
-
-async def reserve(
-    store: DocumentStore, rates: Sequence[Rated], wanted: int, now: datetime
-) -> Reserved:
+async def reserve(store: DocumentStore, rates: Rates, wanted: int, now: datetime) -> Reserved:
     """Reserve up to ``wanted`` tokens from each bucket."""
-
-    def take(rated: Rated, bucket: Bucket | None) -> Taken:
-        return take_tokens(rated.rate, bucket, wanted, now)
-
-    return await _change(store, rates, take)
+    return await _change(
+        store, rates, lambda key, bucket: take_tokens(rates[key], bucket, wanted, now)
+    )
 
 
 async def give_back(
-    store: DocumentStore, rates: Sequence[Rated], unused: Mapping[str, int], now: datetime
+    store: DocumentStore, rates: Rates, unused: Mapping[str, int], now: datetime
 ) -> None:
     """Return reserved tokens.
 
     Tokens that cannot be returned are lost; the bucket refills with time.
     """
 
-    def put(rated: Rated, bucket: Bucket | None) -> Taken:
-        count = unused[rated.key]
-        return Taken(count, give_back_tokens(rated.rate, bucket, count, now))
+    def put(key: str, bucket: Bucket | None) -> Taken:
+        return Taken(unused[key], give_back_tokens(rates[key], bucket, unused[key], now))
 
-    await _change(store, [rated for rated in rates if unused.get(rated.key)], put)
+    await _change(store, [key for key in rates if unused.get(key)], put)
 
 
-async def _change(store: DocumentStore, rates: Sequence[Rated], change: _Change) -> Reserved:
-    counts = dict.fromkeys((rated.key for rated in rates), 0)
+async def _change(
+    store: DocumentStore, keys: Iterable[str], change: Callable[[str, Bucket | None], Taken]
+) -> Reserved:
+    left = list(keys)
+    counts = dict.fromkeys(left, 0)
     buckets: dict[str, Bucket] = {}
     for _ in range(MOST_RACES):
-        if not rates:
+        if not left:
             break
-        kept = await store.read(BUCKETS, [rated.key for rated in rates])
-        found = {key: _decode(document.body) for key, document in kept.items()}
-        drawn = {rated.key: change(rated, found.get(rated.key)) for rated in rates}
+        kept = await store.read(BUCKETS, left)
+        # An unreadable bucket counts as full and is replaced.
+        drawn = {key: change(key, decode_body(kept.get(key), Bucket, None)) for key in left}
         buckets |= {key: each.bucket for key, each in drawn.items()}
         writes = [
             DocumentWrite(
@@ -364,16 +348,8 @@ async def _change(store: DocumentStore, rates: Sequence[Rated], change: _Change)
         ]
         versions = dict(zip((it.key for it in writes), await store.write_each(writes), strict=True))
         counts |= {key: drawn[key].token_count for key, it in versions.items() if it is not None}
-        rates = [rated for rated in rates if versions.get(rated.key, 0) is None]
+        left = [key for key, version in versions.items() if version is None]
     return Reserved(counts, buckets)
-
-
-def _decode(body: bytes) -> Bucket | None:
-    """An unreadable bucket counts as full and is replaced."""
-    try:
-        return msgspec.json.decode(body, type=Bucket)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 class LimitStore(DocumentStore, JobStore, Protocol):
@@ -437,7 +413,7 @@ class LimitWatch:
         limits = [limit for limit in self._stored.values.values() if _concerns(limit, request)]
         if not limits:
             return LeasedUnderLimits(await self._store.lease(request, now))
-        rates = [rated for limit in limits if (rated := rated_of(limit)) is not None]
+        rates = {_key(limit): limit.rate for limit in limits if limit.rate is not None}
         if not rates:
             return LeasedUnderLimits(
                 await self._store.lease(_limited(request, limits), now), is_limited=True
@@ -448,11 +424,7 @@ class LimitWatch:
         return await self._lease_at_rate(request, limits, rates, now)
 
     async def _lease_at_rate(
-        self,
-        request: LeaseRequest,
-        limits: Sequence[Limit],
-        rates: Sequence[Rated],
-        now: datetime,
+        self, request: LeaseRequest, limits: Sequence[Limit], rates: Rates, now: datetime
     ) -> LeasedUnderLimits:
         """Lease with reserved tokens.
 
@@ -468,9 +440,9 @@ class LimitWatch:
         with suppress(RotaError):  # the jobs are leased, and the bucket refills with time
             await give_back(self._store, rates, unused, now)
         waits = [
-            next_token_at(rated.rate, reserved.buckets[rated.key], now)
-            for rated in rates
-            if _is_short(rated, reserved, unused, request.limit)
+            next_token_at(rate, reserved.buckets[key], now)
+            for key, rate in rates.items()
+            if reserved.counts[key] < request.limit and not unused[key]
         ]
         return LeasedUnderLimits(jobs, is_limited=True, again_at=min(waits, default=None))
 
@@ -504,11 +476,6 @@ def _count_in(limit: Limit, jobs: Sequence[Job]) -> int:
     return sum(
         limit.tenant in (None, job.tenant) and limit.queue in (None, job.queue) for job in jobs
     )
-
-
-def _is_short(rated: Rated, reserved: Reserved, unused: Mapping[str, int], wanted: int) -> bool:
-    """Whether there were too few tokens, as far as is known."""
-    return reserved.counts[rated.key] < wanted and not unused[rated.key]
 
 
 def _key(limit: Limit) -> str:

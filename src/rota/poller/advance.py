@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
+from rota.errors import CronCalculationError, InvalidCronExpressionError, invalid
 from rota.triggers.cron import parse_cron
 from rota.triggers.cron_fields import NEVER_HAPPENS
 from rota.triggers.zone import LONGEST_SHIFT, to_utc
@@ -37,12 +37,12 @@ def next_start(  # noqa: PLR0917 - the order of the arguments is public
     """
     if interval in _NO_INTERVAL or interval != interval:  # noqa: PLR0124 - NaN is not an interval
         return None
-    instant = _read_instant(now, "now")
-    base = instant if sleep_until is None else _read_instant(sleep_until, "sleep_until")
-    last = None if repeat_until is None else _read_instant(repeat_until, "repeat_until")
+    instant = read_instant(now, "now")
+    base = instant if sleep_until is None else read_instant(sleep_until, "sleep_until")
+    last = None if repeat_until is None else read_instant(repeat_until, "repeat_until")
     _check_delay(reprocess_delay)
     if not isinstance(interval, str):
-        raise _refusal("interval", f"must be a text, got {type(interval).__name__}")
+        raise invalid("interval", f"must be a text, got {type(interval).__name__}")
     found = _first_after(interval, base, reprocess_delay, zone)
     if found is None or (last is not None and found > last):
         return None
@@ -61,19 +61,16 @@ def _first_after(text: str, base: datetime, delay: timedelta, zone: tzinfo) -> d
         return None  # the calendar ends before the next occurrence
 
 
-def _read_instant(value: Any, field: str) -> datetime:
+def read_instant(value: object, field: str) -> datetime:
+    """The instant in UTC; InvalidInputError names the field."""
     if not isinstance(value, datetime):
-        raise _refusal(field, f"must be an instant, got {type(value).__name__}")
+        raise invalid(field, f"must be an instant, got {type(value).__name__}")
     try:
         return to_utc(value, field)
     except OverflowError:
-        raise _refusal(field, "must be an instant of the calendar") from None
+        raise invalid(field, "must be an instant of the calendar") from None
 
 
 def _check_delay(value: Any) -> None:
     if not isinstance(value, timedelta) or value < _NO_TIME:
-        raise _refusal("reprocess_delay", f"must be a timedelta, zero or more, got {value!r:.40}")
-
-
-def _refusal(field: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+        raise invalid("reprocess_delay", f"must be a timedelta, zero or more, got {value!r:.40}")

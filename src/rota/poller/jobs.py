@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
-from rota.errors import DamagedJobError, InvalidInputError, StaleVersionError
+from rota.errors import DamagedJobError, StaleVersionError
 from rota.fleet.identity import make_process_name
 from rota.jobs import (
     Job,
@@ -37,7 +37,9 @@ from rota.jobs import (
     normalize_job_id,
 )
 from rota.jobs.fields import read_queue
+from rota.poller.advance import read_instant
 from rota.poller.protocol import JobUpdate, PolledJob
+from rota.stores.documents import find_document
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 from rota.triggers.cron import parse_cron, settle_zone
 from rota.triggers.zone import load_zone, to_utc
@@ -139,7 +141,7 @@ class PolledJobs:
             name=self._queue,
             queue=self._queue,
             payload=payload,
-            due_at=None if sleep_until is None else _read_instant(sleep_until, "sleep_until"),
+            due_at=None if sleep_until is None else read_instant(sleep_until, "sleep_until"),
             auto_remove=auto_remove,
         )
         job = admit_job(request, job_id=make_job_id(now, next(self._numbers)), now=now)
@@ -241,7 +243,7 @@ class PolledJobs:
     async def _read(self, job_id: object) -> tuple[Job, Document] | None:
         if not isinstance(job_id, str) or normalize_job_id(job_id) is None:
             return None
-        found = (await self.store.read(self._jobs, [job_id])).get(job_id)
+        found = await find_document(self.store, self._jobs, job_id)
         return None if found is None else (_decode(found), found)
 
     async def _write(self, found: tuple[Job, Document], after: Job | None) -> bool:
@@ -291,16 +293,5 @@ def _read_recurrence(
     interval, named = settle_zone(interval, zone)
     zone = named or "UTC"
     load_zone(zone)
-    until = None if repeat_until is None else _read_instant(repeat_until, "repeat_until")
+    until = None if repeat_until is None else read_instant(repeat_until, "repeat_until")
     return Recurrence(cron=interval, zone=zone, start=start, until=until)
-
-
-def _read_instant(value: object, field: str) -> datetime:
-    if not isinstance(value, datetime):
-        reason = f"must be an aware datetime, got {type(value).__name__}"
-        raise InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
-    try:
-        return to_utc(value, field)
-    except OverflowError:
-        reason = "must be an instant of the calendar"
-        raise InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason}) from None

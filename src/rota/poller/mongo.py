@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from rota.clock.idle import in_flight
 from rota.clock.protocol import END_OF_TIME
-from rota.errors import InvalidInputError, MissingExtraError, StoreError, StoreUnavailableError
+from rota.errors import MissingExtraError, StoreError, StoreUnavailableError, invalid
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.triggers.zone import to_utc
 
@@ -175,19 +175,19 @@ def _read_paths(fields: Mapping[str, Any]) -> dict[str, str]:
     for name, path in paths.items():
         others = [other for each, other in paths.items() if each != name]
         if any(f"{other}.".startswith(f"{path}.") for other in others):
-            raise _refusal(name, f"must not be, or lead to, another field, got {path!r}")
+            raise invalid(name, f"must not be, or lead to, another field, got {path!r}")
     return paths
 
 
 def _read_path(name: str, path: object) -> str:
     if not isinstance(path, str):
-        raise _refusal(name, f"must be a text, got {type(path).__name__}")
+        raise invalid(name, f"must be a text, got {type(path).__name__}")
     segments = path.split(".")
     if not all(_SEGMENT.fullmatch(segment) for segment in segments):
         reason = "must be names of the characters a-z, A-Z, 0-9 and _, with dots between"
-        raise _refusal(name, f"{reason}, got {path!r:.80}")
+        raise invalid(name, f"{reason}, got {path!r:.80}")
     if segments[0] == "_id":
-        raise _refusal(name, "must not lead into _id, which cannot change")
+        raise invalid(name, "must not lead into _id, which cannot change")
     return path
 
 
@@ -195,7 +195,7 @@ def _read_condition(condition: object) -> dict[str, Any]:
     if condition is None:
         return {}
     if not isinstance(condition, Mapping):
-        raise _refusal("condition", f"must be a filter, got {type(condition).__name__}")
+        raise invalid("condition", f"must be a filter, got {type(condition).__name__}")
     return deepcopy(dict(condition))
 
 
@@ -278,7 +278,3 @@ def _translated(collection: "AsyncCollection[Any]") -> Iterator[None]:
         raise StoreError(
             f"The collection {reason:.500}", {"store": collection.full_name}
         ) from error
-
-
-def _refusal(field: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})

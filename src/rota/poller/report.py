@@ -15,9 +15,14 @@ from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError, describe_error
 from rota.fleet.identity import make_process_name
-from rota.fleet.pollers import POLLERS, PolledDocument, PollerPresence, sweep_pollers
-from rota.fleet.presence import SignOfLife
-from rota.fleet.workers import SHOWN_EVERY
+from rota.fleet.presence import (
+    POLLERS,
+    SHOWN_EVERY,
+    PolledDocument,
+    PollerPresence,
+    SignOfLife,
+    sweep_pollers,
+)
 from rota.poller.protocol import PolledJob
 from rota.stores.protocol import DocumentStore
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from rota.clock.protocol import Clock, later
 from rota.clock.system import SystemClock
-from rota.errors import InvalidInputError
+from rota.errors import invalid
 from rota.poller.protocol import PolledJob
 from rota.poller.report import Report
 from rota.stores.protocol import DocumentStore
@@ -79,18 +79,18 @@ class PollerSettings:
         for name in _HOOKS:
             hook = getattr(self, name)
             if hook is not None and not callable(hook):
-                raise _refusal(name, f"must be callable, got {hook!r:.40}")
+                raise invalid(name, f"must be callable, got {hook!r:.40}")
         for name in _DELAYS:
             _check_delay(name, getattr(self, name))
         if self.lock_duration < _SHORTEST_LOCK:
-            raise _refusal("lock_duration", "must be a millisecond or longer")
+            raise invalid("lock_duration", "must be a millisecond or longer")
         if not isinstance(self.zone, tzinfo):
-            raise _refusal("zone", f"must be a tzinfo, got {self.zone!r:.40}")
+            raise invalid("zone", f"must be a tzinfo, got {self.zone!r:.40}")
         if self.reports_to is not None and not hasattr(self.reports_to, "write_each"):
             reason = (
                 f"must be a store of Rota, such as open_store opens, got {self.reports_to!r:.40}"
             )
-            raise _refusal("reports_to", reason)
+            raise invalid("reports_to", reason)
 
     def lock_until(self, now: datetime) -> datetime:
         return later(now, self.lock_duration)
@@ -98,13 +98,9 @@ class PollerSettings:
 
 def _check_delay(name: str, value: object) -> None:
     if not isinstance(value, timedelta):
-        raise _refusal(name, f"must be a timedelta, got {value!r:.40}")
+        raise invalid(name, f"must be a timedelta, got {value!r:.40}")
     if value < _NO_TIME:
-        raise _refusal(name, f"must not be negative, got {value}")
-
-
-def _refusal(name: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{name} {reason}", {"field": name, "reason": reason})
+        raise invalid(name, f"must not be negative, got {value}")
 
 
 class Hooks:

@@ -44,7 +44,7 @@ from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
 from rota.rail.environment import with_usual_attempts
-from rota.rail.pauses import forget_pause, note_pause
+from rota.rail.noted_series import forget_pause, note_pause
 from rota.stores.protocol import DocumentStore, JobStore
 from rota.triggers import Trigger
 from rota.triggers.cron import CronTrigger
@@ -479,7 +479,7 @@ def _may_overlap(job: Job) -> bool:
 
 def _outrun(job_id: object) -> ConflictError:
     return ConflictError(
-        f"Job {job_id} was changed by others each time it was to be changed here",
+        f"Job {job_id} keeps being changed by other callers; try again",
         {"jobId": str(job_id)},
     )
 

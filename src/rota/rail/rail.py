@@ -25,7 +25,6 @@ from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import Scope, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.rail import settings as stored_settings
-from rota.rail.alerts import note_alerts
 from rota.rail.jobs import (
     Preview,
     RailContext,
@@ -45,6 +44,7 @@ from rota.rail.jobs import (
     resume_series,
     view_job,
 )
+from rota.rail.noted_series import note_alerts
 from rota.triggers.zone import Fold, Gap
 
 Moment = datetime | str | int | float
@@ -356,7 +356,8 @@ class Rail:
         around = self._around
         now = around.clock.now()
         job = admit_job(request, job_id=around.make_id(now), now=now, tenant=around.tenant)
-        await note_alerts(around.store, [job])
+        if job.recurrence is not None:
+            await note_alerts(around.store, [job])
         if within is None:
             (inserted,) = await around.store.insert([job], now)
         else:
@@ -380,7 +381,7 @@ def read_moment(value: object, field: str) -> datetime:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return read_instant(value, field)
     if not isfinite(value) or value < 0:
-        raise InvalidJobError(field, "must not be before 1970, nor a number that is none")
+        raise InvalidJobError(field, "must be an instant from 1970 on, and a number must be finite")
     try:
         return _EPOCH + value * (_MILLISECOND if value >= MILLISECONDS_FROM else _SECOND)
     except OverflowError as error:

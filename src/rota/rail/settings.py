@@ -9,17 +9,17 @@ audit log: under the tenant's name, or under ``EVERYBODY`` for a queue or for al
 from collections.abc import Callable
 from datetime import datetime
 from secrets import randbits
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.clock.system import SystemClock
-from rota.errors import InvalidInputError, StaleVersionError
+from rota.errors import InvalidInputError
 from rota.jobs.fields import read_word
 from rota.policy import gate_settings, limits
-from rota.policy.audit import AuditedAction, record_action
+from rota.policy.audit import AuditedAction, TenantAudit, record_action
 from rota.policy.gate_settings import (
     GATE_CHANGES,
     GATES,
@@ -48,19 +48,14 @@ from rota.policy.limits import (
 )
 from rota.policy.quiet_hours import QuietHours
 from rota.policy.watch import SETTLE_FOR, note_change
-from rota.rail.jobs import RailContext, RailSettings, RailStore
+from rota.stores.documents import all_documents, change_document, find_document
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
-
-WRITE_LIMIT = 20
-"""How often a write is retried while others change the same setting."""
 
 PLANNED_LIMIT = 100
 """The maximum number of planned maintenance windows per scope."""
 
 EVERYBODY = "*"
 """The audit log name for changes that affect more than one tenant."""
-
-Body: TypeAlias = bytes | None
 
 
 class GateList(NamedTuple):
@@ -123,7 +118,7 @@ async def plan_maintenance(
             raise InvalidInputError(f"window {reason}", {"field": "window", "reason": reason})
         return encode_entry(ScopedMaintenance(scope, (*planned, window)))
 
-    await _write(store, GATES, maintenance_key(scope), add)
+    await change_document(store, GATES, maintenance_key(scope), add)
     await _notify_gates(store)
     await _settle(store, clock)
 
@@ -135,11 +130,7 @@ async def clear_maintenance(store: DocumentStore, scope: Scope) -> None:
 
 async def list_gates(store: DocumentStore) -> GateList:
     """Every stored gate of all tenants."""
-    found = [
-        decode_entry(document.key, document.body)
-        async for page in store.scan(GATES)
-        for document in page
-    ]
+    found = [decode_entry(it.key, it.body) async for it in all_documents(store, GATES)]
     return GateList(
         tuple(each for each in found if not isinstance(each, Damage)),
         tuple(each for each in found if isinstance(each, Damage)),
@@ -147,7 +138,7 @@ async def list_gates(store: DocumentStore) -> GateList:
 
 
 async def set_limit(
-    store: RailStore,
+    store: DocumentStore,
     limit: Limit,
     *,
     who: str | None = None,
@@ -157,12 +148,12 @@ async def set_limit(
     """Set the limit of its scope, replacing the earlier one. A paused queue stays paused."""
     details = {"queue": limit.queue, **msgspec.json.decode(encode_limit(limit))}
     act = AuditedAction(action="set_limit", who=who, why=why, details=details)
-    await record_action(_context(store, limit.tenant, clock), act)
+    await record_action(_audit(store, limit.tenant, clock), act)
     await _change_limit(store, limit.tenant, limit.queue, lambda old: _keep_pause(limit, old))
 
 
 async def clear_limit(
-    store: RailStore,
+    store: DocumentStore,
     *,
     tenant: str | None = None,
     queue: str | None = None,
@@ -173,12 +164,12 @@ async def clear_limit(
     """Remove the limit of this scope, if any. A paused queue stays paused."""
     check_scope(tenant, queue)
     act = AuditedAction(action="clear_limit", who=who, why=why, details={"queue": queue})
-    await record_action(_context(store, tenant, clock), act)
+    await record_action(_audit(store, tenant, clock), act)
     await _change_limit(store, tenant, queue, _keep_only_pause)
 
 
 async def pause_queue(
-    store: RailStore,
+    store: DocumentStore,
     queue: str,
     *,
     tenant: str | None = None,
@@ -191,10 +182,10 @@ async def pause_queue(
     Running jobs finish. A queue that is paused already keeps its pause.
     """
     check_scope(tenant, queue)
-    context = _context(store, tenant, clock)
+    audit = _audit(store, tenant, clock)
     act = AuditedAction(action="pause_queue", who=who, why=why, details={"queue": queue})
-    await record_action(context, act)
-    paused = Pause(at=context.clock.now(), who=who or "", why=why or "")
+    await record_action(audit, act)
+    paused = Pause(at=audit.clock.now(), who=who or "", why=why or "")
 
     def pause(old: Limit | None) -> Limit:
         if old is None:
@@ -205,7 +196,7 @@ async def pause_queue(
 
 
 async def resume_queue(
-    store: RailStore,
+    store: DocumentStore,
     queue: str,
     *,
     tenant: str | None = None,
@@ -216,7 +207,7 @@ async def resume_queue(
     """End the pause of a queue, if it is paused. Its limits hold as before."""
     check_scope(tenant, queue)
     act = AuditedAction(action="resume_queue", who=who, why=why, details={"queue": queue})
-    await record_action(_context(store, tenant, clock), act)
+    await record_action(_audit(store, tenant, clock), act)
     await _change_limit(store, tenant, queue, _drop_pause)
 
 
@@ -236,20 +227,16 @@ def _drop_pause(old: Limit | None) -> Limit | None:
 
 async def list_limits(store: DocumentStore) -> LimitList:
     """Every stored limit of all tenants and queues."""
-    found = [
-        decode_limit(document.key, document.body)
-        async for page in store.scan(LIMITS)
-        for document in page
-    ]
+    found = [decode_limit(it.key, it.body) async for it in all_documents(store, LIMITS)]
     return LimitList(
         tuple(each for each in found if isinstance(each, Limit)),
         tuple(each for each in found if isinstance(each, Damage)),
     )
 
 
-def _context(store: RailStore, tenant: str | None, clock: Clock | None) -> RailContext:
+def _audit(store: DocumentStore, tenant: str | None, clock: Clock | None) -> TenantAudit:
     whose = EVERYBODY if tenant is None else tenant
-    return RailContext(store, whose, clock or SystemClock(), RailSettings(), randbits)
+    return TenantAudit(store, whose, clock or SystemClock(), randbits)
 
 
 def _windows_in(document: Document | None) -> tuple[Maintenance, ...]:
@@ -260,18 +247,18 @@ def _windows_in(document: Document | None) -> tuple[Maintenance, ...]:
 
 async def _write_gate(store: DocumentStore, entry: Entry, clock: Clock | None) -> None:
     body = encode_entry(entry)
-    await _write(store, GATES, gate_settings.key_of(entry), lambda _: body)
+    await change_document(store, GATES, gate_settings.key_of(entry), lambda _: body)
     await _notify_gates(store)
     await _settle(store, clock)
 
 
 async def _clear_gate(store: DocumentStore, key: str) -> None:
-    await _write(store, GATES, key, lambda _: None)
+    await change_document(store, GATES, key, lambda _: None)
     await _notify_gates(store)
 
 
 async def _notify_gates(store: DocumentStore) -> None:
-    await _notify(store, GATE_CHANGES, LATEST_CHANGE)
+    await _notify(store, GATE_CHANGES)
     note_change()
 
 
@@ -290,33 +277,20 @@ async def _change_limit(
 ) -> None:
     """Write what is decided on the stored limit. An unreadable document counts as none."""
 
-    def change(document: Document | None) -> Body:
+    def change(document: Document | None) -> bytes | None:
         old = None if document is None else decode_limit(document.key, document.body)
         limit = decide(old if isinstance(old, Limit) else None)
         return None if limit is None else encode_limit(limit)
 
-    await _write(store, LIMITS, limits.key_of(tenant, queue), change)
-    await _notify(store, LIMIT_CHANGES, LATEST_CHANGE)
+    await change_document(store, LIMITS, limits.key_of(tenant, queue), change)
+    await _notify(store, LIMIT_CHANGES)
 
 
-async def _write(
-    store: DocumentStore, collection: str, key: str, change: Callable[[Document | None], Body]
-) -> None:
-    for _ in range(WRITE_LIMIT):
-        document = (await store.read(collection, [key])).get(key)
-        expected = None if document is None else document.version
-        write = DocumentWrite(collection, key, expected, change(document))
-        (version,) = await store.write_each([write])
-        if version is not None:
-            return
-    raise StaleVersionError(collection, key, expected)
-
-
-async def _notify(store: DocumentStore, collection: str, key: str) -> None:
+async def _notify(store: DocumentStore, collection: str) -> None:
     """Notify workers of a change.
 
     A stale write is fine: another caller has notified them after our change was written.
     """
-    latest = (await store.read(collection, [key])).get(key)
+    latest = await find_document(store, collection, LATEST_CHANGE)
     expected = None if latest is None else latest.version
-    await store.write_each([DocumentWrite(collection, key, expected, b"")])
+    await store.write_each([DocumentWrite(collection, LATEST_CHANGE, expected, b"")])

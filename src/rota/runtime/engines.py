@@ -13,6 +13,7 @@ from rota.errors import RotaError, WorkerWornOutError
 from rota.events import EventEmitter
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.runtime.process import StopRequest
 from rota.runtime.user_modules import (
     FileWatch,
@@ -198,6 +199,8 @@ def _make_resources(engine: Engine, settings: WorkerSettings) -> Resources:
         Random(),  # noqa: S311 - jitter is not a secret
         make_process_name(),
         Outage(events),
+        GateWatch(engine.store),
+        LimitWatch(engine.store),
     )
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rota.clock.protocol import Clock
 from rota.errors import AddressUnusableError
 from rota.runtime.configuration import MetricsAddress, read_configuration
+from rota.runtime.process import in_background
 from rota.runtime.watch import Show, watching
 from rota.stores.opened import OpenStore
 from rota.telemetry.counters import EventSource
@@ -43,22 +44,11 @@ async def open_metrics_port(address: MetricsAddress) -> AsyncIterator[MetricsPor
     shown_host = f"[{host}]" if ":" in host else host
     try:
         url = f"http://{shown_host}:{server.server_port}/metrics"
-        notices = import_module("rota.telemetry.notice_metrics").NoticeMetrics(registry)
+        notices = import_module("rota.telemetry.fleet_metrics").NoticeMetrics(registry)
         yield MetricsPort(url, metrics.Metrics(registry).follow, notices.show)
     finally:
         await asyncio.to_thread(server.shutdown)
         server.server_close()
-
-
-@asynccontextmanager
-async def recording(stats: StatsRecorder) -> AsyncIterator[StatsRecorder]:
-    """Write the counts every few seconds while the context lasts, and at its end."""
-    running = asyncio.create_task(stats.run(), name="rota stats")
-    try:
-        yield stats
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 @asynccontextmanager
@@ -70,7 +60,8 @@ async def observed(worker: Worker, store: OpenStore, clock: Clock) -> AsyncItera
     """
     address, show = read_configuration().metrics, None
     async with AsyncExitStack() as stack:
-        stats = await stack.enter_async_context(recording(StatsRecorder(store, clock)))
+        stats = StatsRecorder(store, clock)
+        await stack.enter_async_context(in_background(stats.run(), "rota stats"))
         stats.follow(worker.events)
         if address is not None:
             try:

@@ -1,7 +1,8 @@
 """Runs the parts of one process and owns its signals."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -117,6 +118,16 @@ class Runtime:
             self._say(f"The {part.name} has failed; the rest is stopped.")
         if self._end is None:
             self._drain()
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Run the work in a task while the context lasts, and wait for its end."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        await _cancel([task])
 
 
 def _stop(parts: Sequence[Part]) -> None:

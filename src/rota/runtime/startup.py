@@ -33,7 +33,7 @@ from rota.runtime.engines import (
 )
 from rota.runtime.observation import MetricsPort, open_metrics_port
 from rota.runtime.process import Part, Runtime, RuntimeEnd, Say
-from rota.runtime.search_index import make_index_loop
+from rota.runtime.search_index import keep_index
 from rota.runtime.user_modules import Registration, ServedApp, list_apps, load_handlers
 from rota.runtime.watch import Watch
 from rota.runtime.web import Binding, Listening, WebPart, listen_on
@@ -192,8 +192,8 @@ async def _assemble(
         sampler = DepthSampler(resources.store, resources.clock, stats, web.list_tenants)
         followers.append(sampler.follow)
         observers.append(LoopPart("depths", sampler.run))
-        keep_index = make_index_loop(resources.store, resources.clock, web.list_tenants)
-        observers.append(LoopPart("search index", keep_index))
+        index = partial(keep_index, resources.store, resources.clock, web.list_tenants)
+        observers.append(LoopPart("search index", index))
         for follow in followers:
             follow(web.app.state.http_leases.events)
     followers.append(stats.follow if web is None else web.app.state.metrics.follow)

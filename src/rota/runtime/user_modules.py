@@ -32,7 +32,8 @@ def load_reference(reference: str, option: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise refuse(reference, option, f"there is no module {error.name}") from error
+        reason = f"there is no module {error.name}, neither in this folder nor installed"
+        raise refuse(reference, option, reason) from error
     except Exception as error:  # a user's module may raise whatever it likes
         reason = f"module {module_name} cannot be loaded: {type(error).__name__}: {error}"
         raise refuse(reference, option, reason) from error
@@ -87,7 +88,7 @@ def _read_mark(path: Path) -> Mark | None:
 HANDLERS = "--handlers"
 TASKS = "--tasks"
 
-Registration: TypeAlias = Callable[[Worker], None]
+Registration: TypeAlias = Callable[[Worker], object]
 """Gives a worker its handlers."""
 
 
@@ -202,7 +203,8 @@ def _load_one(reference: str) -> Registration:
     if isinstance(found, Mapping):
         return _from_mapping(reference, found)
     if callable(found) and _argument_count(found) == 1:
-        return _from_function(found)
+        register: Registration = found
+        return register
     raise refuse(
         reference,
         HANDLERS,
@@ -231,12 +233,5 @@ def _from_registry(registry: Mapping[str, Handler]) -> Registration:
     def register(worker: Worker) -> None:
         for kind, handler in registry.items():
             worker.register(kind, handler)
-
-    return register
-
-
-def _from_function(function: Callable[[Worker], object]) -> Registration:
-    def register(worker: Worker) -> None:
-        function(worker)
 
     return register

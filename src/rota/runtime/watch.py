@@ -4,7 +4,6 @@ Every server and worker runs a watch. One of them takes each turn: the report in
 which. It also has what was posted. So an alert comes while any process lives.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from rota.fleet.identity import make_process_name
 from rota.ops.notices import find_notices, forget_ended
 from rota.ops.task_notices import WatchedTasks
 from rota.runtime.configuration import WATCH_EVERY, read_configuration, read_webhook
+from rota.runtime.process import in_background
 from rota.stores.opened import OpenStore
 from rota.telemetry.notices import (
     Notice,
@@ -152,12 +152,8 @@ async def watching(store: OpenStore, clock: Clock, show: Show | None = None) -> 
         return
     every = read_configuration().watch_every
     watch = Watch(store, clock, _make_sender(), every=every, show=show)
-    run = asyncio.create_task(watch.run(), name="rota watch")
-    try:
+    async with in_background(watch.run(), "rota watch"):
         yield
-    finally:
-        run.cancel()
-        await asyncio.wait({run})
 
 
 def _make_sender() -> AlertSender | None:

@@ -15,11 +15,14 @@ from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.ops.store_comparison import refuse_unfinished
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.opened import OpenStore
+from rota.stores.shards.address import PREFIX as SHARDS
+from rota.stores.shards.address import read_address as read_shards
 
 LOCKED_FOR = timedelta(seconds=10)
 """How long a migration waits for a locked store."""
 
 _MONGO = ("mongodb", "mongodb+srv")
+_MYSQL = ("mysql", "mariadb")
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix", "redis+unix", "redis+sentinel", "rediss+sentinel")
 
@@ -28,7 +31,8 @@ async def open_store(url: str) -> OpenStore:
     """Open the store at ``url``. A new store is created, an old schema is migrated.
 
     ``memory://``, ``sqlite:///rota.db``, ``postgresql://user@host/database``,
-    ``mongodb://host/database`` or ``redis://host:6379/0``.
+    ``mysql://user@host/database``, ``mongodb://host/database`` or ``redis://host:6379/0``; or
+    several of these as shards: ``shards:one=ADDRESS|two=ADDRESS`` or ``shards:///shards.toml``.
     Close it when done, or write ``async with await open_store(url) as store``. Raises
     InvalidStoreUrlError for an invalid address, before anything is touched, and
     CopyUnfinishedError when a copy into the store is not finished.
@@ -52,6 +56,8 @@ def is_missing(url: str) -> bool:
 
     False when that cannot be found out: ``open_store`` then raises the reason.
     """
+    if url.startswith(SHARDS):
+        return any(map(is_missing, read_shards(url).values()))
     scheme, _, rest = url.partition("://")
     try:
         return scheme == "sqlite" and not _sqlite_path(url, rest).exists()
@@ -107,6 +113,8 @@ class Backend:
 
 def find_backend(url: str) -> Backend:
     """The backend of an address. Raises InvalidStoreUrlError when there is none."""
+    if url.startswith(SHARDS):
+        return _shards(url)
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise InvalidStoreUrlError(url, "it does not start with a scheme, such as sqlite:///")
@@ -114,15 +122,32 @@ def find_backend(url: str) -> Backend:
         return _memory(url, rest)
     if scheme == "sqlite":
         return _sqlite(_sqlite_path(url, rest))
-    if scheme in _POSTGRES:
-        return _postgres(url)
-    if scheme in _REDIS:
-        return _redis(url)
-    if scheme in _MONGO:
-        return _mongo(url)
+    servers = {_POSTGRES: _postgres, _REDIS: _redis, _MONGO: _mongo, _MYSQL: _mysql}
+    for schemes, make in servers.items():
+        if scheme in schemes:
+            return make(url)
     raise InvalidStoreUrlError(
-        url, "known schemes are memory, mongodb, postgresql, redis and sqlite"
+        url, "known schemes are memory, mongodb, mysql, postgresql, redis, shards and sqlite"
     )
+
+
+def _shards(url: str) -> Backend:
+    from rota.stores.shards.merge import merge_inspections  # noqa: PLC0415 - as below
+    from rota.stores.shards.store import ShardedStore  # noqa: PLC0415 - other stores do not need it
+
+    backends = {name: find_backend(address) for name, address in read_shards(url).items()}
+
+    async def inspect() -> StoreInspection:
+        found = {name: await each.inspect() for name, each in backends.items()}
+        return merge_inspections(found)
+
+    async def migrate(locked_for: timedelta) -> MigrationReport:
+        reports = [await each.migrate(locked_for) for each in backends.values()]
+        applied = tuple(mark for report in reports for mark in report.applied)
+        return MigrationReport(applied, reports[0].schema_version)
+
+    openers = {name: each.open for name, each in backends.items()}
+    return Backend(partial(ShardedStore.open, openers, SystemClock()), inspect, migrate)
 
 
 def _memory(url: str, rest: str) -> Backend:
@@ -230,6 +255,22 @@ def _mongo(url: str) -> Backend:
     settings = read_address(url)
     return Backend(
         partial(MongoStore.open, settings),
+        partial(inspect_database, settings),
+        partial(migrate_database, settings),
+    )
+
+
+def _mysql(url: str) -> Backend:
+    with _needing_driver("MariaDB or MySQL", "asyncmy", "mysql"):
+        from rota.stores.mysql.address import read_address  # noqa: PLC0415 - as below
+        from rota.stores.mysql.schema import (  # noqa: PLC0415 - loads the driver
+            inspect_database,
+            migrate_database,
+        )
+        from rota.stores.mysql.store import MysqlStore  # noqa: PLC0415 - loads the driver
+    settings = read_address(url)
+    return Backend(
+        partial(MysqlStore.open, settings),
         partial(inspect_database, settings),
         partial(migrate_database, settings),
     )

@@ -17,6 +17,7 @@ import msgspec
 from rota.errors import InvalidInputError, StoreError
 from rota.scheduler.policy import Override, Removed, SchedulerContext, SchedulerPolicy
 from rota.scheduler.registration import AcceptedTask, Callback
+from rota.stores.documents import find_document
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, load_zone
@@ -79,7 +80,7 @@ async def note_declared(context: SchedulerContext, accepted: Sequence[AcceptedTa
     """Write what this scheduler declares, unless that is stored. The last scheduler counts."""
     made = _declare(context, accepted)
     with suppress(StoreError):  # for observers only: the tasks run without it
-        found = (await context.store.read(DECLARED, [LATEST])).get(LATEST)
+        found = await find_document(context.store, DECLARED, LATEST)
         body = msgspec.json.encode(made, order="sorted")
         if found is None or found.body != body:
             version = None if found is None else found.version
@@ -110,7 +111,7 @@ def _digest(accepted: Sequence[AcceptedTask]) -> str:
 
 async def read_declared(store: DocumentStore) -> DeclaredTasks | None:
     """What the last scheduler declared; None if there was none."""
-    found = (await store.read(DECLARED, [LATEST])).get(LATEST)
+    found = await find_document(store, DECLARED, LATEST)
     try:
         return None if found is None else msgspec.json.decode(found.body, type=DeclaredTasks)
     except (msgspec.DecodeError, InvalidInputError):

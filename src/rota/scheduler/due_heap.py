@@ -11,9 +11,8 @@ from datetime import datetime, tzinfo
 from itertools import count
 
 from rota.errors import CronCalculationError
-from rota.scheduler.pause import TaskPause
 from rota.scheduler.registration import Callback
-from rota.scheduler.task import TaskState
+from rota.scheduler.task import TaskPause, TaskState
 from rota.triggers.cron import Cron
 from rota.triggers.zone import Fold
 

@@ -12,6 +12,7 @@ import msgspec
 
 from rota.errors import StoreError
 from rota.scheduler.task import Instant
+from rota.stores.documents import decode_body, find_document
 from rota.stores.protocol import DocumentStore, DocumentWrite
 
 HISTORY = "scheduler.history"
@@ -40,7 +41,7 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[TaskRun, ...]).decode
+_RUNS = tuple[TaskRun, ...]
 
 
 class RunHistory:
@@ -80,7 +81,7 @@ class RunHistory:
         writes = []
         for name, runs in chosen.items():
             found = stored.get(name)
-            earlier = () if found is None else _read(found.body)
+            earlier = decode_body(found, _RUNS, ())
             body = _encode(sort_runs([*earlier, *runs])[: self._kept_count])
             version = None if found is None else found.version
             writes.append(DocumentWrite(HISTORY, name, version, body))
@@ -96,8 +97,8 @@ def cut_error(text: str) -> str:
 
 async def read_history(store: DocumentStore, name: str) -> tuple[TaskRun, ...]:
     """The last runs of a task, newest first."""
-    found = (await store.read(HISTORY, [name])).get(name)
-    return () if found is None else _read(found.body)
+    found = await find_document(store, HISTORY, name)
+    return decode_body(found, _RUNS, ())
 
 
 def sort_runs(runs: Iterable[TaskRun]) -> list[TaskRun]:
@@ -107,10 +108,3 @@ def sort_runs(runs: Iterable[TaskRun]) -> list[TaskRun]:
 
 def _started_at(run: TaskRun) -> datetime:
     return run.started_at
-
-
-def _read(body: bytes) -> tuple[TaskRun, ...]:
-    try:
-        return _decode(body)
-    except msgspec.DecodeError:
-        return ()

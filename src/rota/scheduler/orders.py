@@ -15,9 +15,10 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import ConflictError, TaskNotRegisteredError
 from rota.scheduler.due_heap import DueHeap
-from rota.scheduler.pause import TaskPause
 from rota.scheduler.presence import wake_local_instances
 from rota.scheduler.storage import TASKS
+from rota.scheduler.task import TaskPause
+from rota.stores.documents import all_documents, decode_body, find_document
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 REQUESTS = "scheduler.requests"
@@ -58,7 +59,7 @@ async def request_run(store: DocumentStore, clock: Clock, name: str) -> None:
 
 async def take_requests(store: DocumentStore) -> list[str]:
     """The tasks that an operator asked to run now. Each request is returned once."""
-    documents = [document async for page in store.scan(REQUESTS) for document in page]
+    documents = [document async for document in all_documents(store, REQUESTS)]
     if not documents:
         return []
     removals = [DocumentWrite(REQUESTS, it.key, it.version, None) for it in documents]
@@ -111,14 +112,13 @@ async def resume_task(
 
 async def find_pause(store: DocumentStore, name: str) -> StoredPause | None:
     """The pause of a task, active or ended; None if there is none that can be read."""
-    found = (await store.read(PAUSES, [name])).get(name)
+    found = await find_document(store, PAUSES, name)
     return None if found is None else _decode(found)
 
 
 async def read_pauses(store: DocumentStore) -> dict[str, StoredPause]:
     """The pauses of all tasks, active and ended, by name."""
-    found = [document async for page in store.scan(PAUSES) for document in page]
-    return {document.key: _decode(document) for document in found}
+    return {it.key: _decode(it) async for it in all_documents(store, PAUSES)}
 
 
 async def list_paused(store: DocumentStore) -> dict[str, TaskPause]:
@@ -200,7 +200,7 @@ async def _touch(store: DocumentStore, name: str) -> None:
 
 
 async def _read_record(store: DocumentStore, name: str) -> Document:
-    found = (await store.read(TASKS, [name])).get(name)
+    found = await find_document(store, TASKS, name)
     if found is None:
         raise TaskNotRegisteredError(name)
     return found
@@ -208,14 +208,11 @@ async def _read_record(store: DocumentStore, name: str) -> Document:
 
 def _decode(document: Document) -> StoredPause:
     """A pause that cannot be read holds: an operator wrote something there."""
-    try:
-        pause = msgspec.json.decode(document.body, type=TaskPause)
-    except msgspec.DecodeError:
-        pause = TaskPause(why="its pause cannot be read; resume the task to remove it")
-    return StoredPause(pause, document.version)
+    unknown = TaskPause(why="its pause cannot be read; resume the task to remove it")
+    return StoredPause(decode_body(document, TaskPause, unknown), document.version)
 
 
 def _outrun(name: str) -> ConflictError:
     return ConflictError(
-        f"Task {name} was changed by others each time it was to be changed here", {"task": name}
+        f"Task {name} keeps being changed by other callers; try again", {"task": name}
     )

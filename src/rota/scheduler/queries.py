@@ -16,7 +16,6 @@ from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, TaskNotRegisteredError
 from rota.scheduler.history import TaskRun, read_history
 from rota.scheduler.orders import find_pause, list_paused
-from rota.scheduler.pause import TaskPause
 from rota.scheduler.policy import SchedulerContext, SchedulerSettings
 from rota.scheduler.presence import Presence
 from rota.scheduler.reconciliation import (
@@ -29,7 +28,7 @@ from rota.scheduler.reconciliation import (
 )
 from rota.scheduler.registration import AcceptedTask
 from rota.scheduler.storage import BrokenRecord, find_tasks, scan_tasks
-from rota.scheduler.task import TaskState, decide_start
+from rota.scheduler.task import TaskPause, TaskState, decide_start
 from rota.stores.protocol import DocumentStore
 from rota.triggers.cron import Cron, parse_stored_cron
 from rota.triggers.zone import Fold, instants_of, to_utc, wall_time

@@ -207,7 +207,7 @@ class Scheduler:
             self.events.emit(PollingStopped() if was_polling else PollingStarted())
 
     def _emit_decided(self, session: Session, decided: Reconciliation) -> bool:
-        """Emit what became of every task; returns whether a stop came meanwhile."""
+        """Emit the events of every task; returns whether a stop came meanwhile."""
         is_stopping = self._stopping is not None
         emit_reconciliation(self._context, decided, session.identifier, is_stopping=is_stopping)
         return is_stopping

@@ -1,4 +1,4 @@
-"""A task: its stored state, the moves between its three phases, and when it starts. Pure."""
+"""A task: its stored state, its three phases, its pause, and when it starts. Pure."""
 
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -10,6 +10,7 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _INSTANT_BEFORE = timedelta(microseconds=1)
 SHORTEST_PAUSE = timedelta(seconds=1)
 """The pause between a failure and a retry whose delay is zero."""
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 """The last day that every zone's calendar has. A retry at this instant never happens."""
 
@@ -182,3 +183,29 @@ def _is_covered_by_retry(state: TaskState, occurrence_at: datetime, now: datetim
 def _occurrence_reason(occurrence_at: datetime, now: datetime) -> StartReason:
     is_this_minute = occurrence_at >= now.replace(second=0, microsecond=0)
     return StartReason.OCCURRENCE if is_this_minute else StartReason.CATCH_UP
+
+
+class TaskPause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The pause of a task: who paused it, when and why.
+
+    One that has ended is kept until the task starts again. Occurrences up to ``resumed_at``
+    need no run.
+    """
+
+    at: Instant = _LONG_AGO
+    who: str = ""
+    why: str = ""
+    resumed_at: Instant | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.resumed_at is None
+
+    def end(self, now: datetime) -> "TaskPause":
+        return msgspec.structs.replace(self, resumed_at=now)
+
+    def skips(self, occurrence_at: datetime | None) -> bool:
+        """Whether the task was resumed later than this, without catching up."""
+        if occurrence_at is None or self.resumed_at is None:
+            return False
+        return occurrence_at <= self.resumed_at

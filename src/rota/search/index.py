@@ -161,16 +161,30 @@ def key_of_block(tenant: str, number: int, block: int) -> str:
 
 
 class Parts:
-    """Reads the parts of a tenant's index, many at once."""
+    """Reads the parts of a tenant's index, many at once; heads and terms once only."""
 
     def __init__(self, store: DocumentStore, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
+        self._heads: dict[int, SegmentHead] = {}
+        self._rows: dict[tuple[int, int], Sequence[Row]] = {}
 
     async def read_heads(self, marks: Sequence[SegmentMark]) -> list[SegmentHead]:
-        keys = [key_of_part(self._tenant, mark.number) for mark in marks]
-        found = await self._store.read(HEADS, keys)
-        return [decode_head(_body(found, key)) for key in keys]
+        keys = {
+            mark.number: key_of_part(self._tenant, mark.number)
+            for mark in marks
+            if mark.number not in self._heads
+        }
+        found = await self._store.read(HEADS, list(keys.values())) if keys else {}
+        self._heads |= {number: decode_head(_body(found, key)) for number, key in keys.items()}
+        return [self._heads[mark.number] for mark in marks]
+
+    async def read_rows(self, wanted: Sequence[tuple[SegmentMark, int]]) -> "Rows":
+        """Blocks of terms by the numbers of their segment and their own."""
+        missing = [each for each in wanted if (each[0].number, each[1]) not in self._rows]
+        bodies = await self.read_blocks(missing)
+        self._rows |= {place: decode_rows(body) for place, body in bodies.items()}
+        return self._rows
 
     async def read_blocks(
         self, wanted: Sequence[tuple[SegmentMark, int]]
@@ -300,13 +314,41 @@ async def find_candidates(
     return candidates
 
 
+async def count_candidates(
+    parts: Parts, state: IndexState, clauses: Sequence[Clause], terms: Sequence[str]
+) -> Counter[str]:
+    """How many of the indexed jobs that may match all clauses have each of these terms.
+
+    Segments in which a clause is too broad to be of use do not count.
+    """
+    heads = await parts.read_heads(state.segments)
+    segments = list(zip(state.segments, heads, strict=True))
+    owners = [Clause((TermRange(term),)) for term in terms]
+    rows = await _read_rows(parts, segments, [*clauses, *owners])
+    found: Counter[str] = Counter()
+    for mark, head in segments:
+        if not all(_list_asked(head, clause) for clause in clauses):
+            continue
+        left = _match(mark, head, clauses, rows)
+        for term, owner in zip(terms, owners, strict=True):
+            found[term] += (left & _match(mark, head, [owner], rows)).bit_count()
+    return found
+
+
 Segments = Sequence[tuple[SegmentMark, SegmentHead]]
+Rows = Mapping[tuple[int, int], Sequence[Row]]
 
 
 async def _choose_numbers(
     parts: Parts, segments: Segments, clauses: Sequence[Clause]
 ) -> list[Numbers]:
     """For each segment the numbers of the jobs that may match."""
+    rows = await _read_rows(parts, segments, clauses)
+    return [_match(mark, head, clauses, rows) for mark, head in segments]
+
+
+async def _read_rows(parts: Parts, segments: Segments, clauses: Sequence[Clause]) -> Rows:
+    """The blocks that the clauses need, by the numbers of their segment and their own."""
     asked = [
         (mark, block)
         for mark, head in segments
@@ -314,9 +356,7 @@ async def _choose_numbers(
         for _, blocks in _list_asked(head, clause)
         for block in blocks
     ]
-    bodies = await parts.read_blocks(list(dict.fromkeys(asked)))
-    rows = {place: decode_rows(body) for place, body in bodies.items()}
-    return [_match(mark, head, clauses, rows) for mark, head in segments]
+    return await parts.read_rows(list(dict.fromkeys(asked)))
 
 
 def _list_asked(head: SegmentHead, clause: Clause) -> list[tuple[TermRange, range]]:
@@ -327,12 +367,7 @@ def _list_asked(head: SegmentHead, clause: Clause) -> list[tuple[TermRange, rang
     return found if all(len(blocks) <= MOST_BLOCKS for _, blocks in found) else []
 
 
-def _match(
-    mark: SegmentMark,
-    head: SegmentHead,
-    clauses: Sequence[Clause],
-    rows: Mapping[tuple[int, int], Sequence[Row]],
-) -> Numbers:
+def _match(mark: SegmentMark, head: SegmentHead, clauses: Sequence[Clause], rows: Rows) -> Numbers:
     left: Numbers = (1 << mark.job_count) - 1
     for clause in clauses:
         asked = _list_asked(head, clause)

@@ -14,6 +14,7 @@ from rota.search.index import (
     IndexState,
     Parts,
     SearchedStore,
+    count_candidates,
     find_candidates,
     list_gaps,
     read_state,
@@ -44,26 +45,61 @@ class Found(NamedTuple):
     share: float | None = None
 
 
+class Lookup(NamedTuple):
+    """The index of a tenant as it was at the first search. Further ones read less of it."""
+
+    store: SearchedStore
+    tenant: str
+    state: IndexState
+    parts: Parts
+
+
+async def open_index(store: SearchedStore, tenant: str) -> Lookup:
+    state = (await read_state(store, tenant)).state
+    return Lookup(store, tenant, state, Parts(store, tenant))
+
+
 async def find_matches(
     store: SearchedStore, tenant: str, query: JobQuery, after: Place | None, limit: int
 ) -> Found:
     """The first matches behind a place, as far as one call looks."""
+    return await find_in(await open_index(store, tenant), query, after, limit)
+
+
+async def find_in(lookup: Lookup, query: JobQuery, after: Place | None, limit: int) -> Found:
+    """As ``find_matches``, in an index that is open."""
     for _ in range(_MOST_CHANGES):
-        state = (await read_state(store, tenant)).state
         try:
-            return await _find(_Search(store, tenant, query, limit), state, after)
+            return await _find(_Search(*lookup[:2], query, limit), lookup, after)
         except IndexChangedError:
-            continue
-    return await _find(_Search(store, tenant, query, limit), IndexState(), after)
+            lookup = await open_index(lookup.store, lookup.tenant)
+    return await _find(
+        _Search(*lookup[:2], query, limit), lookup._replace(state=IndexState()), after
+    )
 
 
-async def _find(search: "_Search", state: IndexState, after: Place | None) -> Found:
-    after = search.skip_to(after)
+async def count_indexed(lookup: Lookup, query: JobQuery) -> dict[JobStatus | None, int]:
+    """About how many indexed jobs match, by the status in which they ended; None: not ended.
+
+    Nothing if the index alone does not decide what matches.
+    """
+    clauses = _Search(*lookup[:2], query, 0).list_clauses()
+    if not clauses or query.looks_at_all or not query.is_of_terms:
+        return {}
+    terms = {STATUS + it.lower(): it for it in JobStatus if it.is_terminal}
+    try:
+        found = await count_candidates(lookup.parts, lookup.state, clauses, [*terms, OPEN])
+    except IndexChangedError:
+        return {}
+    return {terms.get(term): number for term, number in found.items()}
+
+
+async def _find(search: "_Search", lookup: Lookup, after: Place | None) -> Found:
+    after, state = search.skip_to(after), lookup.state
     if not state.ranges or search.query.looks_at_all or not search.query.all_clauses:
         await search.walk(after, None)
         return search.report(state)
-    parts = Parts(search.store, search.tenant)
-    candidates = await find_candidates(parts, state, search.list_clauses(), after)
+    candidates = await find_candidates(lookup.parts, state, search.list_clauses(), after)
     if await search.is_walk_shorter(candidates.count):
         await search.walk(after, None)
         return search.report(state)
@@ -124,13 +160,20 @@ class _Search:
             Clause((*each.ranges, TermRange(OPEN))) if each.is_of_errors else each
             for each in self.query.all_clauses
         ]
-        status = self._wanted.status
-        if status is not None:
-            ended = (TermRange(STATUS + status.lower()),) if status.is_terminal else ()
+        statuses = self._list_statuses()
+        if statuses:
+            ended = (TermRange(STATUS + it.lower()) for it in statuses if it.is_terminal)
             clauses.append(Clause((*ended, TermRange(OPEN))))
         if self._wanted.queue is not None:
             clauses.append(Clause((TermRange(QUEUE + self._wanted.queue),)))
         return clauses
+
+    def _list_statuses(self) -> list[JobStatus]:
+        """The statuses that the query asks for; none if it asks for any."""
+        if self._wanted.status is not None:
+            return [self._wanted.status]
+        asked = {state.status for state in self.query.states}
+        return [status for status in JobStatus if status in asked]
 
     def skip_to(self, after: Place | None) -> Place | None:
         """The place from which on jobs can match."""

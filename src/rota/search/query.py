@@ -1,4 +1,4 @@
-"""Queries for jobs, and the text that people type: ``kind:email state:failed payload.order=7``."""
+"""Queries for jobs, and the text that people type: ``kind:email state:dead payload.order=7``."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from rota.errors import InvalidInputError
+from rota.errors import invalid
 from rota.jobs import Job, JobFilter, JobState, find_state
 from rota.jobs.identity import normalize_job_id
-from rota.jobs.job_state import STATE_WORDS, parse_states
+from rota.jobs.job_state import STATES_OF, parse_states
 from rota.search.terms import (
     CODE,
     ERROR,
@@ -65,15 +65,23 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.kind is not None and len(self.kind) > LONGEST_TEXT:
-            raise _refusal("kind", f"must have at most {LONGEST_TEXT} characters")
+            raise invalid("kind", f"must have at most {LONGEST_TEXT} characters")
         if self.text is not None and not 1 <= len(self.text) <= LONGEST_TEXT:
-            raise _refusal("text", f"must have 1 to {LONGEST_TEXT} characters")
+            raise invalid("text", f"must have 1 to {LONGEST_TEXT} characters")
 
     @property
     def is_plain(self) -> bool:
         """Whether the store can answer the query by itself."""
         has_words = self.text or self.all_clauses or self.literals
         return not (has_words or self.id_start or self.states)
+
+    @property
+    def is_of_terms(self) -> bool:
+        """Whether the terms of a job decide if it matches."""
+        own = self.wanted
+        has_others = own != JobFilter(tenant=own.tenant, queue=own.queue, status=own.status)
+        literals = self.literals or _list_literals(self.text or "")
+        return not (has_others or literals or self.id_start or self.states)
 
     @property
     def job_id(self) -> str | None:
@@ -93,6 +101,14 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None
         }
         return replace(self, wanted=replace(wanted, **own))
+
+    def check_tenant(self, tenant: str) -> None:
+        """Refuse a query for jobs of another tenant than the one that is searched."""
+        named = self.wanted.tenant
+        if named not in (None, tenant):
+            raise invalid(
+                "q", f'asks for the tenant "{named}", but only jobs of "{tenant}" are searched here'
+            )
 
     def accepts(self, job: Job) -> bool:
         """Whether the job matches all but the filter, which the store applies."""
@@ -144,17 +160,18 @@ def parse_query(text: str, as_of: datetime | None = None) -> JobQuery:
     """Read what a person typed at ``as_of``.
 
     Words stand for words of names and kinds, and for the beginning of ids and keys. ``kind:``,
-    ``queue:``, ``key:``, ``id:``, ``name:``, ``error:``, ``state:`` and ``payload.path=`` ask for
-    one field, ``sort:`` for an order. Quotes keep spaces together. A star at the end of a kind, a
-    key or a payload's value stands for any ending. InvalidInputError says what is wrong.
+    ``queue:``, ``key:``, ``id:``, ``name:``, ``error:``, ``state:``, ``tenant:`` and
+    ``payload.path=`` ask for one field, ``sort:`` for an order. Quotes keep spaces together. A star
+    at the end of a kind, a key or a payload's value stands for any ending. InvalidInputError says
+    what is wrong.
     """
     if len(text) > LONGEST_TEXT:
-        raise _refusal("q", f"must have at most {LONGEST_TEXT} characters, got {len(text)}")
+        raise invalid("q", f"must have at most {LONGEST_TEXT} characters, got {len(text)}")
     query = JobQuery(as_of=as_of)
     for token in _TOKEN.findall(text.replace("\0", " ")):
         query = _add(query, token)
     if len(query.clauses) > MOST_CLAUSES:
-        raise _refusal("q", f"must have at most {MOST_CLAUSES} words")
+        raise invalid("q", f"must have at most {MOST_CLAUSES} words")
     return query
 
 
@@ -167,18 +184,18 @@ def _add(query: JobQuery, token: str) -> JobQuery:
     name, value = field[1].lower(), field[2].replace('"', "").strip()
     if name not in FIELDS:
         known = ", ".join(FIELDS)
-        raise _refusal(
+        raise invalid(
             "q", f'has the field "{name}", which is not one of {known}, payload.…; quote it as text'
         )
     if not value:
-        raise _refusal("q", f"has nothing after {name}:")
+        raise invalid("q", f"has nothing after {name}:")
     return FIELDS[name](query, value)
 
 
 def _add_payload(query: JobQuery, token: str) -> JobQuery:
     path, equals, value = token[len(PAYLOAD_FIELD) :].partition("=")
     if not path or not equals:
-        raise _refusal("q", f'has "{token}"; write a path and a value, as in payload.order=7')
+        raise invalid("q", f'has "{token}"; write a path and a value, as in payload.order=7')
     value = value.replace('"', "")
     if value.endswith("*"):
         start = f"{path}={value[:-1]}".casefold()
@@ -208,7 +225,7 @@ def _match_text(text: str) -> Iterator[Clause]:
 
 def _add_id(query: JobQuery, value: str) -> JobQuery:
     if not re.fullmatch(r"[0-9a-fA-F-]{1,36}", value):
-        raise _refusal("q", f'has the id "{value}"; an id has hexadecimal digits and hyphens')
+        raise invalid("q", f'has the id "{value}"; an id has hexadecimal digits and hyphens')
     query = replace(query, id_start=value.lower())
     return _with_clause(query, TermRange(ID + fold_id(value), is_prefix=True))
 
@@ -227,14 +244,14 @@ def _add_error(query: JobQuery, value: str) -> JobQuery:
 
 
 def add_state(query: JobQuery, value: str) -> JobQuery:
-    """The query for jobs in this state, in the words of filters."""
-    states = parse_states([value])
-    (status,) = {each.status for each in states}
-    is_whole = states == STATE_WORDS[status.lower()]
+    """The query for jobs in this state, or in one of several with commas between."""
+    states = parse_states(value)
+    statuses = {each.status for each in states}
+    status = statuses.pop() if len(statuses) == 1 else None
     return replace(
         query,
         wanted=replace(query.wanted, status=status),
-        states=frozenset() if is_whole else states,
+        states=frozenset() if status is not None and states == STATES_OF[status] else states,
     )
 
 
@@ -242,7 +259,7 @@ def _add_sort(query: JobQuery, value: str) -> JobQuery:
     for sort in SORTS:
         if sort == value.lower():
             return replace(query, sort=sort)
-    raise _refusal("q", f'has the order "{value}", which is not one of {", ".join(SORTS)}')
+    raise invalid("q", f'has the order "{value}", which is not one of {", ".join(SORTS)}')
 
 
 def _starred(letter: str) -> Callable[[JobQuery, str], JobQuery]:
@@ -261,6 +278,7 @@ FIELDS: dict[str, Callable[[JobQuery, str], JobQuery]] = {
     "kind": _starred(KIND),
     "queue": lambda query, value: replace(query, wanted=replace(query.wanted, queue=value)),
     "state": add_state,
+    "tenant": lambda query, value: replace(query, wanted=replace(query.wanted, tenant=value)),
     "name": _add_name,
     "key": _starred(KEY),
     "id": _add_id,
@@ -270,10 +288,11 @@ FIELDS: dict[str, Callable[[JobQuery, str], JobQuery]] = {
 """What may stand before a colon."""
 
 
+def drop_tenant(text: str) -> str:
+    """The query without the tenant that it asks for."""
+    return " ".join(it for it in list_tokens(text) if not it.lower().startswith("tenant:"))
+
+
 def list_tokens(text: str) -> Iterator[str]:
     """The parts of a query, as they were typed."""
     return iter(_TOKEN.findall(text))
-
-
-def _refusal(field: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})

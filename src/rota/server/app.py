@@ -10,8 +10,8 @@ from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.ops.changes import ChangeFeed
+from rota.ops.kinds import ServedKinds
 from rota.ops.leases import HttpLeases
-from rota.ops.served_kinds import ServedKinds
 from rota.server.api import EVERY_ROUTE
 from rota.server.http.context import ServerContext, ServerSettings
 from rota.server.http.docs import Description

@@ -3,11 +3,20 @@
 import asyncio
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from rota.errors import StoreClosedError, StoreUnavailableError
-from rota.stores.protocol import JobStore, PortableStore, TransactionalStore
+from rota.jobs import Job
+from rota.stores.protocol import (
+    JobStore,
+    LeasePreview,
+    LeaseRequest,
+    PortableStore,
+    QueueDepth,
+    TransactionalStore,
+)
 
 
 class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
@@ -17,12 +26,61 @@ class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
         """The store's own clock, in UTC; None if it uses the clock of its host."""
         ...
 
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """What ``lease`` would look at now, so that several stores can share out one lease."""
+        ...
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        """Raise what ``insert`` would raise now. Writes nothing."""
+        ...
+
     async def __aenter__(self) -> Self:
         """The store itself, already open."""
         ...
 
     async def __aexit__(self, *_: object) -> None:
         """Close the store."""
+        ...
+
+
+class ShardReport(NamedTuple):
+    """One shard of a store: what waits and runs on it; ``depths`` is None if it does not answer.
+
+    ``is_chosen`` if new tenants may come to it, ``exception_count`` how many tenants lie on it
+    although hashing says otherwise.
+    """
+
+    name: str
+    is_home: bool
+    is_chosen: bool
+    exception_count: int
+    depths: Sequence[QueueDepth] | None
+
+    def total(self, count: str) -> int:
+        """The sum of a count of ``QueueDepth`` over all queues."""
+        return sum(getattr(depth, count) for depth in self.depths or ())
+
+
+class MoveReport(NamedTuple):
+    """A tenant on its way from one shard to another, and since when it is in its phase."""
+
+    tenant: str
+    source: str
+    target: str
+    phase: str
+    since: datetime
+
+
+@runtime_checkable
+class Sharded(Protocol):
+    """A store of several shards, as far as an operator asks about them."""
+
+    def shard_of(self, tenant: str) -> str:
+        """The name of the shard that holds a tenant."""
+        ...
+
+    async def describe_shards(self, now: datetime) -> tuple[list[ShardReport], list[MoveReport]]:
+        """The shards in order, the home shard first; and the tenants that move."""
         ...
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
 from rota.jobs.retention import Expiry
 
@@ -225,7 +225,7 @@ class Cap(msgspec.Struct, frozen=True):
         for field in ("running", "count"):
             value = getattr(self, field)
             if value is not None and (type(value) is not int or value < 0):
-                raise _refusal(field, f"must be an integer from 0 on, got {value!r:.40}")
+                raise invalid(field, f"must be an integer from 0 on, got {value!r:.40}")
 
     @property
     def scope(self) -> CapScope:
@@ -279,10 +279,22 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
         check_choice(self.kinds, "kinds")
         check_choice(self.labels, "labels")
         if self.lease_for <= timedelta(0):
-            raise _refusal("lease_for", f"must be longer than no time, got {self.lease_for}")
+            raise invalid("lease_for", f"must be longer than no time, got {self.lease_for}")
         for queue, step in (self.ageing or {}).items():
             if step <= timedelta(0):
-                raise _refusal("ageing", f"must be longer than no time, got {step} for {queue!r}")
+                raise invalid("ageing", f"must be longer than no time, got {step} for {queue!r}")
+
+
+class LeasePreview(NamedTuple):
+    """What a lease would look at; nothing is leased.
+
+    ``partitions`` are the pairs of tenant and queue with a due job and room for it, of the next
+    tenants in turn. ``running`` counts the leased jobs of each partition of the store if a cap
+    depends on them; otherwise it is empty.
+    """
+
+    partitions: Sequence[tuple[str, str]]
+    running: Mapping[tuple[str, str], int]
 
 
 class Inserted(msgspec.Struct, frozen=True):
@@ -660,14 +672,14 @@ def _find_fault(name: str) -> str | None:
 def check_count(limit: int) -> int:
     """The limit itself, if it is a positive integer."""
     if type(limit) is not int or limit < 1:
-        raise _refusal("limit", f"must be an integer from 1 on, got {limit!r}")
+        raise invalid("limit", f"must be an integer from 1 on, got {limit!r}")
     return limit
 
 
 def check_choice(chosen: Collection[str] | None, field: str) -> None:
     """Refuse a single name where several are expected: its letters would count as names."""
     if isinstance(chosen, str):
-        raise _refusal(field, "must be a collection of names, got a text")
+        raise invalid(field, "must be a collection of names, got a text")
 
 
 def is_chosen(name: str, chosen: Collection[str] | None) -> bool:
@@ -678,9 +690,5 @@ def is_chosen(name: str, chosen: Collection[str] | None) -> bool:
 def expiry_key(job: Job) -> tuple[datetime, JobId]:
     """The position of a leased job in the order of ``find_expired``."""
     if job.lease is None:
-        raise _refusal("after", "must be a job that was found expired, and has a lease")
+        raise invalid("after", "must be a job that was found expired, and has a lease")
     return job.lease.until, job.id
-
-
-def _refusal(field: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})

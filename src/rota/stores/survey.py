@@ -6,6 +6,9 @@ from datetime import datetime
 from rota.jobs import Ending, Job, JobStatus, is_stalled
 from rota.stores.protocol import QueueDepth
 
+SURVEYED = (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED)
+"""The statuses of the jobs that count."""
+
 _DEAD = frozenset({Ending.EXHAUSTED, Ending.LOST})
 
 

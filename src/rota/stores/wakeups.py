@@ -1,12 +1,12 @@
 """Wake-ups inside one process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, KeysView
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from rota.errors import StoreClosedError
-from rota.jobs import Job, JobId
+from rota.jobs import JobId
 from rota.stores.kernel.unit import Partition
 from rota.stores.protocol import check_choice, is_chosen
 
@@ -55,15 +55,6 @@ class Wakeups:
     def awaits_ends(self) -> bool:
         """Whether anyone listens for the end of a job."""
         return bool(self._by_job)
-
-    @property
-    def awaited_jobs(self) -> KeysView[JobId]:
-        """The jobs for whose end anyone listens."""
-        return self._by_job.keys()
-
-    def ring(self, jobs: Iterable[Job]) -> None:
-        """These jobs have become READY, or READY at another time."""
-        self.ring_at({(job.queue, job.tenant) for job in jobs})
 
     def ring_partitions(self, partitions: Iterable[Partition]) -> None:
         """There may be jobs to lease in these partitions."""

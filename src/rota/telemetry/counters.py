@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
@@ -33,15 +33,8 @@ Counter = Literal[
 ]
 TimingName = Literal["handler.duration_ms", "lease.wait_ms"]
 
-COUNTERS: tuple[Counter, ...] = (
-    "jobs.picked",
-    "jobs.succeeded",
-    "jobs.failed",
-    "jobs.deferred",
-    "jobs.dlq",
-    "jobs.stalled",
-)
-TIMINGS: tuple[TimingName, ...] = ("handler.duration_ms", "lease.wait_ms")
+COUNTERS: tuple[Counter, ...] = get_args(Counter)
+TIMINGS: tuple[TimingName, ...] = get_args(TimingName)
 
 NO_HANDLER = "NoHandler"
 """The error code of an attempt without a handler, which has no duration."""

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.events import JobFailed, JobStalled
 from rota.jobs.record import Instant
+from rota.stores.documents import decode_body, find_document
 from rota.stores.protocol import Document, DocumentStore
 
 ERRORS = "errors"
@@ -170,15 +171,9 @@ def encode_groups(groups: Groups) -> bytes:
 
 def decode_groups(document: Document | None) -> dict[str, ErrorGroup]:
     """The groups in the document; none when it is missing or unreadable."""
-    if document is None:
-        return {}
-    try:
-        groups = msgspec.json.decode(document.body, type=list[ErrorGroup])
-    except msgspec.DecodeError:
-        return {}
-    return {it.id: it for it in groups}
+    return {it.id: it for it in decode_body(document, list[ErrorGroup], ())}
 
 
 async def read_groups(store: DocumentStore, tenant: str) -> dict[str, ErrorGroup]:
     """The tenant's groups, the latest first. Workers write their counts every few seconds."""
-    return decode_groups((await store.read(ERRORS, [tenant])).get(tenant))
+    return decode_groups(await find_document(store, ERRORS, tenant))

@@ -1,9 +1,8 @@
-"""Prometheus metrics from events and store samples."""
+"""Prometheus metrics of one process: from its events, and from samples of its store."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 from wsgiref.simple_server import WSGIServer
@@ -32,8 +31,7 @@ from rota.telemetry.counters import (
     timed_by,
 )
 from rota.telemetry.health import StoreStatus
-from rota.telemetry.stats import BOUNDS_MS, FIELDS, DurationStats
-from rota.telemetry.totals import FleetTotals
+from rota.telemetry.stats import BOUNDS_MS, FIELDS
 
 DEPTHS: Mapping[str, Callable[[QueueDepth], int]] = {
     "due": attrgetter("due_count"),
@@ -74,14 +72,6 @@ def _add(one: QueueDepth, other: QueueDepth, name: str) -> QueueDepth:
 
 try:
     import prometheus_client as prometheus
-    from prometheus_client.core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-        Metric,
-    )
-    from prometheus_client.registry import Collector
-    from prometheus_client.utils import floatToGoString
 except ModuleNotFoundError as error:
     raise MissingExtraError("Prometheus metrics", "prometheus-client", "metrics") from error
 
@@ -296,41 +286,6 @@ class StoreMetrics:
                 self._depth.labels(label, state).set(read(depth))
             due_at = now if depth.oldest_due_at is None else depth.oldest_due_at
             self._queue_oldest_due.labels(label).set((now - due_at) / _SECOND)
-
-
-class FleetMetrics(Collector):
-    """The totals of all workers on the store, under the names that a process has for its own."""
-
-    def __init__(self, registry: prometheus.CollectorRegistry) -> None:
-        self._totals = FleetTotals()
-        self._worker_count = 0
-        registry.register(self)
-
-    def show(self, totals: FleetTotals, worker_count: int) -> None:
-        self._totals, self._worker_count = totals, worker_count
-
-    def collect(self) -> Iterator[Metric]:
-        kinds = self._totals.kinds
-        yield CounterMetricFamily(
-            prometheus_name("jobs.picked"), TEXTS["jobs.picked"], self._totals.picked
-        )
-        for name in LABELLED:
-            counter = CounterMetricFamily(prometheus_name(name), TEXTS[name], labels=LABELS)
-            for each in kinds:
-                counter.add_metric((each.kind, each.queue), getattr(each, FIELDS[name]))
-            yield counter
-        for field, (title, text) in TIMINGS.items():
-            timing = HistogramMetricFamily(title, text, labels=LABELS)
-            for each in kinds:
-                add_durations(timing, (each.kind, each.queue), getattr(each, field))
-            yield timing
-        yield GaugeMetricFamily(WORKERS, "Workers that are present.", self._worker_count)
-
-
-def add_durations(family: HistogramMetricFamily, labels: Labels, stats: DurationStats) -> None:
-    bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
-    buckets = [*zip(bounds, accumulate(stats.buckets), strict=True)]
-    family.add_metric(labels, buckets, stats.sum_ms / _MILLISECONDS)
 
 
 TEXTS: dict[Counter, str] = {

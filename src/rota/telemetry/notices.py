@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.stores.documents import decode_body, find_document
+from rota.stores.protocol import DocumentStore, DocumentWrite
 
 NOTICES = "notices"
 """The collection of the one document with the latest report."""
@@ -74,13 +75,10 @@ def write_report(report: Report, version: int | None = None) -> DocumentWrite:
 
 async def read_report(store: DocumentStore) -> StoredReport | None:
     """The latest report; None if there is none that can be read."""
-    found: Document | None = (await store.read(NOTICES, [LATEST])).get(LATEST)
+    found = await find_document(store, NOTICES, LATEST)
     if found is None:
         return None
-    try:
-        return StoredReport(msgspec.json.decode(found.body, type=Report), found.version)
-    except msgspec.DecodeError:
-        return StoredReport(Report(taken_at=_NEVER), found.version)
+    return StoredReport(decode_body(found, Report, Report(taken_at=_NEVER)), found.version)
 
 
 _NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rota.stores.documents import decode_body
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 from rota.telemetry.counters import OTHER, Counter, Durations
 from rota.triggers.zone import to_utc
@@ -285,12 +286,7 @@ def encode(minutes: Iterable[MinuteStats]) -> bytes:
 
 def decode(document: Document | None) -> Minutes:
     """The minutes in the document; none when it is missing or unreadable."""
-    if document is None:
-        return {}
-    try:
-        return {it.at: it for it in msgspec.json.decode(document.body, type=_Body).minutes}
-    except msgspec.DecodeError:
-        return {}
+    return {it.at: it for it in decode_body(document, _Body, _Body([])).minutes}
 
 
 def add_minutes(kept: Minutes, more: Sequence[MinuteStats]) -> Minutes:

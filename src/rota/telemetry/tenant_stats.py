@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from rota.stores.documents import decode_body
 from rota.stores.protocol import Document, DocumentStore
 from rota.telemetry.counters import OTHER
 from rota.telemetry.stats import MinuteStats, prune_before
@@ -77,12 +78,7 @@ def encode_tenants(stats: Iterable[TenantStats]) -> bytes:
 
 def decode_tenants(document: Document | None) -> list[TenantStats]:
     """The tenants in the document; none when it is missing or unreadable."""
-    if document is None:
-        return []
-    try:
-        return msgspec.json.decode(document.body, type=list[TenantStats])
-    except msgspec.DecodeError:
-        return []
+    return decode_body(document, list[TenantStats], [])
 
 
 async def read_tenant_stats(

@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from rota.events import JobEvent
+from rota.stores.documents import decode_body, find_document
 from rota.stores.protocol import Document, DocumentStore
 from rota.telemetry.counters import COUNTERS, Counter, Durations
 from rota.telemetry.stats import (
@@ -137,14 +138,9 @@ class MinuteCount(TotalsCount):
 
 def decode_totals(document: Document | None) -> FleetTotals:
     """The totals in the document; none when it is missing or unreadable."""
-    if document is None:
-        return FleetTotals()
-    try:
-        return msgspec.json.decode(document.body, type=FleetTotals)
-    except msgspec.DecodeError:
-        return FleetTotals()
+    return decode_body(document, FleetTotals, FleetTotals())
 
 
 async def read_totals(store: DocumentStore) -> FleetTotals:
     """The totals of all workers. Workers write their counts every few seconds."""
-    return decode_totals((await store.read(STATS, [TOTALS])).get(TOTALS))
+    return decode_totals(await find_document(store, STATS, TOTALS))

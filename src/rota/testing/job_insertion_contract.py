@@ -189,7 +189,7 @@ class IdempotencyContract(JobStoreFixture):
             expect(refusal.value.job_id, first.id)
         expect(await everything(jobs), [first])
 
-    async def test_what_differs_in_tenant_kind_key_or_occurrence_is_another(
+    async def test_jobs_that_differ_in_tenant_kind_key_or_occurrence_are_different_jobs(
         self, jobs: JobStore
     ) -> None:
         different = [

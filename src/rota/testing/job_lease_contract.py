@@ -122,7 +122,9 @@ class TurnsContract(JobStoreFixture):
             served.update(job.tenant for job in leased)
         expect(served, Counter(a=10, b=10, c=10))
 
-    async def test_what_some_leave_over_goes_to_those_with_more(self, jobs: JobStore) -> None:
+    async def test_places_that_some_tenants_leave_go_to_tenants_with_more_jobs(
+        self, jobs: JobStore
+    ) -> None:
         await jobs.insert(_backlog(a=1, b=20, c=2), NOW)
         leased = await take(jobs, limit=12)
         expect(Counter(job.tenant for job in leased), Counter(a=1, b=9, c=2))
@@ -145,7 +147,7 @@ class TurnsContract(JobStoreFixture):
             got = [job.id for job in leased if job.tenant == tenant]
             expect(got, [job.id for job in mine][: len(got)])
 
-    async def test_what_is_due_first_is_known(self, jobs: JobStore) -> None:
+    async def test_the_first_due_time_is_known(self, jobs: JobStore) -> None:
         expect(await jobs.next_due_at(NOW), None)
         waiting = [
             a_job(queue="x", due_at=NOW + 3 * SECOND),
@@ -524,7 +526,7 @@ class WakingContract(JobStoreFixture):
             await jobs.insert([a_job()], NOW)
             await _heard(waiting)
 
-    async def test_what_happens_before_one_waits_is_not_missed(self, jobs: JobStore) -> None:
+    async def test_an_event_before_the_wait_is_not_missed(self, jobs: JobStore) -> None:
         async with jobs.listen(queues=["mail"], tenants=["a", "b"]) as listener:
             await jobs.insert([a_job(queue="mail", tenant="b")], NOW)
             await _heard(asyncio.create_task(listener.wait()))

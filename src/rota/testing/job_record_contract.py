@@ -120,7 +120,7 @@ class ReadingContract(JobStoreFixture):
         expect(await jobs.count("default", wanted), len(expected.items))
         expect(expected.items != [], expected=True)
 
-    async def test_what_recurs_is_found_in_pages_in_whichever_state(self, jobs: JobStore) -> None:
+    async def test_jobs_of_series_are_listed_in_pages_in_any_state(self, jobs: JobStore) -> None:
         series = [
             a_job(created_at=NOW + number * SECOND, due_at=NOW, recurrence=_DAILY)
             for number in range(5)
@@ -401,7 +401,7 @@ class AmendingContract(JobStoreFixture):
         expect((await end(jobs, leased["old"])).released, ())
         expect((await end(jobs, leased["new"])).released, (child.id,))
 
-    async def test_what_cannot_be_amended_stays_as_it_was(self, jobs: JobStore) -> None:
+    async def test_a_refused_amendment_changes_nothing(self, jobs: JobStore) -> None:
         parent = a_job(name="parent")
         child = a_job(dependencies=[parent.id], name="child")
         below = a_job(dependencies=[child.id], name="below")

@@ -179,7 +179,7 @@ class GoingOnContract(PortableStoreFixture):
         (answer,) = await portable.insert([replace(kept, id=a_job().id)], NOW)
         expect((answer.is_existing, answer.job), (True, kept))
 
-    async def test_what_is_due_later_is_leased_later(self, portable: OpenStore) -> None:
+    async def test_a_job_that_is_due_later_is_leased_later(self, portable: OpenStore) -> None:
         later = a_job(name="later", due_at=NOW + MINUTE)
         await portable.load([KeptJob(later)], NOW)
         expect(await _lease(portable), [])

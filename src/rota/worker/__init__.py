@@ -1,9 +1,17 @@
 """Runs jobs, whichever entrance they came through."""
 
-from rota.fleet.workers import WorkerPresence, list_workers
+from rota.fleet.presence import WorkerPresence, list_workers
 from rota.worker.completer import Settled
-from rota.worker.context import CancelReason, Context, Discard, Snooze, effectively_once
-from rota.worker.middleware import CallNext, Lifespan, Middleware
+from rota.worker.context import (
+    CallNext,
+    CancelReason,
+    Context,
+    Discard,
+    Lifespan,
+    Middleware,
+    Snooze,
+    effectively_once,
+)
 from rota.worker.progress import Progress, read_progress
 from rota.worker.settings import WorkerSettings
 from rota.worker.worker import (

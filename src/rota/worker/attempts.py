@@ -1,4 +1,4 @@
-"""Attempts, and how the parts of a worker pass them on.
+"""Attempts, what came of them, and how the parts of a worker pass them on.
 
 The producer leases jobs, the executor runs them, and the completer writes the outcomes. Attempts go
 from one to the next. What an earlier part must know about a later one, such as free room, it reads
@@ -6,19 +6,40 @@ from the ``Flow`` they share.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import Enum
+from types import TracebackType
 from typing import NamedTuple
 
 import msgspec
 
-from rota.jobs import Change, Interrupted, Job, Outcome
+from rota.errors import ResultTooLargeError, describe_error
+from rota.jobs import (
+    Change,
+    Discarded,
+    Failed,
+    Interrupted,
+    Job,
+    Outcome,
+    Snoozed,
+    Succeeded,
+    shorten_report,
+)
 from rota.policy.gates import Closed
 from rota.stores.protocol import HeldLease
-from rota.worker.context import CancelReason, Context
+from rota.worker.context import CancelReason, Context, Discard, Snooze
 from rota.worker.job_log import LogCapture
+from rota.worker.registry import Encode
+
+LARGEST_RESULT = 64 * 1024
+"""The number of bytes of JSON that are kept of a result."""
+
+DISCARDED = "Discarded"
+
+_OURS = ("rota.worker.", "rota.task")
 
 
 class Stage(Enum):
@@ -77,6 +98,47 @@ class Result(NamedTuple):
 
 
 HANDED_BACK = Result(Interrupted())
+_SUCCEEDED = Result(Succeeded())
+
+
+def classify(returned: object, encode: Encode | None = None) -> Result:
+    """What a handler's return value means: a Snooze, a Discard, or a result to keep as JSON."""
+    if isinstance(returned, Snooze):
+        return Result(Snoozed(returned.for_))
+    if isinstance(returned, Discard):
+        return Result(Discarded(returned.reason), DISCARDED)
+    if encode is None:
+        return _SUCCEEDED
+    result = encode(returned)
+    if result is None:
+        return _SUCCEEDED
+    if len(result) > LARGEST_RESULT:
+        raise ResultTooLargeError(len(result), LARGEST_RESULT)
+    return Result(Succeeded(result))
+
+
+def failed(error: BaseException) -> Result:
+    """What an exception of the handler means."""
+    outcome = Failed(describe_error(error), traceback=format_traceback(error))
+    return Result(outcome, type(error).__name__)
+
+
+def format_traceback(error: BaseException) -> str | None:
+    """The traceback as Python prints it, without the frames of Rota at its start; shortened."""
+    frames = _skip_worker(error.__traceback__)
+    try:
+        report = traceback.TracebackException(type(error), error, frames)
+        return shorten_report("".join(report.format()))
+    except Exception:  # noqa: BLE001 - the code of a handler's error may raise anything
+        return None
+
+
+def _skip_worker(frames: TracebackType | None) -> TracebackType | None:
+    """The frames from the first that is not Rota's; all of them if there is none."""
+    first = frames
+    while first is not None and first.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
+        first = first.tb_next
+    return frames if first is None else first
 
 
 class Settlement(msgspec.Struct, gc=False, eq=False):

@@ -113,7 +113,7 @@ class Child:
         self._channel = channel
         self._calls: SimpleQueue[tuple[Call, Context] | None] = SimpleQueue()
         self._context: Context | None = None
-        self._facilities = Facilities(None, RelayedProgress(channel))
+        self._facilities = Facilities(RelayedProgress(channel))
 
     def serve(self) -> None:
         """Carry out calls until the input ends."""

@@ -74,9 +74,9 @@ class Completer:
 
     async def write_all(self) -> None:
         """Write until nothing is left, however long the store takes."""
-        ended = self._flow.ended
+        ended, alone_count = self._flow.ended, 0
         while ended:
-            batch = ended[:LARGEST_WRITE]
+            batch = ended[: 1 if alone_count else LARGEST_WRITE]
             try:
                 answers: Sequence[Applied | None] = await self._apply(batch)
             except StoreUnavailableError as error:
@@ -85,8 +85,13 @@ class Completer:
             except StoreClosedError:
                 raise
             except RotaError as error:
-                answers = await self._apply_each(batch, error)
+                if len(batch) > 1:  # one of them is at fault: write each of them alone
+                    alone_count = len(batch)
+                    continue
+                self._resources.events.emit(job_not_settled(batch[0].attempt, error))
+                answers = [None]
             self._retry.note_answer()
+            alone_count = max(alone_count - 1, 0)
             del ended[: len(batch)]
             await self._finish(batch, answers)
 
@@ -117,29 +122,6 @@ class Completer:
             for (it, _), change in zip(recurring, changes, strict=True):
                 it.change = change
 
-    async def _apply_each(
-        self, batch: Sequence[Settlement], error: RotaError
-    ) -> Sequence[Applied | None]:
-        """The store refuses them together: one must be at fault, and the others are not."""
-        if len(batch) == 1:
-            self._resources.events.emit(job_not_settled(batch[0].attempt, error))
-            return [None]
-        answers: list[Applied | None] = []
-        for it in batch:
-            answers += await self._apply_alone(it)
-        return answers
-
-    async def _apply_alone(self, settlement: Settlement) -> Sequence[Applied | None]:
-        while True:
-            try:
-                return await self._apply([settlement])
-            except StoreUnavailableError as error:
-                await self._retry.wait(error)
-            except StoreClosedError:
-                raise
-            except RotaError as error:
-                return await self._apply_each([settlement], error)
-
     async def _finish(self, batch: Sequence[Settlement], answers: Sequence[Applied | None]) -> None:
         """Let go of what was written, and emit it."""
         for it, answer in zip(batch, answers, strict=True):
@@ -152,9 +134,7 @@ class Completer:
         self._flow.release([it.attempt for it in batch])
         if self.settled is not None:
             self.settled += [Settled(it.change.job, it.is_stale) for it in batch if it.change]
-        if self._resources.events.wants(
-            JobFailed
-        ):  # of these events the one with the highest level
+        if self._resources.events.wants(JobFailed):  # of these events the one of the highest level
             emit_settled(self._resources.events, batch)
 
     async def _is_lost(self, settlement: Settlement) -> bool:

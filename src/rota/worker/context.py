@@ -1,11 +1,12 @@
-"""What a handler is given, and what it may return."""
+"""What a handler is given, what it may return, and what may be around it."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -76,9 +77,9 @@ class ProcessRunner(Protocol):
 class Facilities:
     """What the attempts of one run share: ``state`` is the value of the worker's lifespan."""
 
-    ledger: Ledger | None
     progress: ProgressSink
     processes: ProcessRunner | None = None
+    open_ledger: Callable[[], Ledger] | None = None
     open_audit: Callable[[str], TenantAudit] | None = None
     state: Any = None
 
@@ -256,11 +257,24 @@ class Context(AttemptFacts):
         )
 
     def _open_ledger(self) -> Ledger:
-        ledger = None if self._facilities is None else self._facilities.ledger
-        if ledger is None:
+        open_ledger = None if self._facilities is None else self._facilities.open_ledger
+        if open_ledger is None:
             raise InvalidInputError("this context was made without a ledger", {"field": "ledger"})
-        return ledger
+        return open_ledger()
 
+
+CallNext: TypeAlias = Callable[[], Awaitable[Any]]
+"""Runs the next middleware, or the handler. It returns or raises what that returns or raises."""
+
+Middleware: TypeAlias = Callable[[Context, CallNext], Awaitable[Any]]
+"""An ``async`` callable around a run: ``return await call_next()`` runs the handler.
+
+An exception of the handler passes through it as it is. What the middleware returns or raises
+decides about the attempt. Its context variables are seen by the handler.
+"""
+
+Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+"""Opens what handlers share, such as a connection pool; its value is ``Context.state``."""
 
 Answer = Snooze | Discard | None
 AsyncWork = Callable[[Context], Awaitable[object]]

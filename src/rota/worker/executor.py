@@ -12,24 +12,30 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
 from rota.clock.idle import in_flight, is_current, turn
-from rota.errors import RotaError, describe_error
+from rota.errors import RotaError
 from rota.events import JobStarted
-from rota.jobs import Discarded, Failed, Skipped, Snoozed, Succeeded, is_missed
+from rota.jobs import Failed, Skipped, is_missed
 from rota.jobs.recurrence import MISSED
 from rota.policy.gates import Closed
-from rota.policy.watch import GateWatch
-from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Result, Stage
+from rota.worker.attempts import (
+    HANDED_BACK,
+    Attempt,
+    Flow,
+    Result,
+    Stage,
+    classify,
+    failed,
+)
 from rota.worker.calls import Threads, isolated
-from rota.worker.context import CancelReason, Context, Discard, Facilities, Snooze
+from rota.worker.context import CallNext, CancelReason, Context, Facilities
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
 from rota.worker.job_log import begin_capture
-from rota.worker.middleware import compose
-from rota.worker.registry import Encode, Handler
-from rota.worker.reports import encode_result, format_traceback
+from rota.worker.registry import Handler
 from rota.worker.settings import Resources
 
 BREATH_AFTER = timedelta(milliseconds=5)
@@ -42,16 +48,14 @@ CANCEL_GRACE = timedelta(seconds=5)
 MOST_READS = 3
 REREAD_AFTER = timedelta(seconds=1)
 UNREAD = "the gates could not be read"
-"""A job whose gates cannot be read in time waits, after so many readings that took too long."""
+"""A job whose gates cannot be read in time, in this number of readings, waits this long."""
 
 LEAKS_TOLERATED = 2
 """This number of leaked handlers never wears a worker out, however few slots it has."""
 
 NO_HANDLER = "NoHandler"
 TIMED_OUT = "TimedOut"
-DISCARDED = "Discarded"
 
-_SUCCEEDED = Result(Succeeded())
 _numbers = count(1)
 
 
@@ -130,8 +134,9 @@ class Executor:
 
     def cancel_all(self, reason: CancelReason) -> None:
         """Cut short everything that runs."""
-        for attempt in self._running():
-            self.cancel(attempt, reason)
+        for slot in list(self.slots.values()):
+            if slot.attempt is not None:
+                self.cancel(slot.attempt, reason)
 
     def hand_back_ready(self) -> None:
         """Hand back what has not started."""
@@ -204,10 +209,10 @@ class Executor:
         job = attempt.job
         handler = self._resources.handlers.get(job.kind)
         try:
-            gate = self._resources.settings.gate
-            if isinstance(gate, GateWatch) and not gate.is_fresh(attempt.started_at):
-                await self._read_gates(gate, attempt)
-            if (held_back := self._judge(attempt, handler)) is not None:
+            is_fresh = self._resources.gate.is_fresh(attempt.started_at)
+            if not is_fresh:
+                is_fresh = await self._read_gates(attempt)
+            if (held_back := self._judge(attempt, handler, is_fresh=is_fresh)) is not None:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
@@ -218,34 +223,34 @@ class Executor:
         except BaseException as error:
             if _concerns_interpreter(error, slot):
                 raise
-            return _failed(error)
+            return failed(error)
         finally:
             self.facilities.progress.end(job.id)
             if attempt.is_interrupted and slot.task is not None:
                 slot.task.uncancel()
 
-    async def _read_gates(self, watch: GateWatch, attempt: Attempt) -> None:
+    async def _read_gates(self, attempt: Attempt) -> bool:
         """Read the gates until they are fresh at the start of the attempt; see ``GateWatch``."""
-        clock = self._resources.clock
+        clock, gate = self._resources.clock, self._resources.gate
         with suppress(RotaError):  # then the job waits
             for _ in range(MOST_READS):
-                await watch.make_fresh(clock)
+                await gate.make_fresh(clock)
                 attempt.started_at = clock.now()
-                if watch.is_fresh(attempt.started_at):
-                    return
+                if gate.is_fresh(attempt.started_at):
+                    return True
+        return False
 
-    def _judge(self, attempt: Attempt, handler: Handler | None) -> Closed | Skipped | None:
+    def _judge(
+        self, attempt: Attempt, handler: Handler | None, *, is_fresh: bool
+    ) -> Closed | Skipped | None:
         """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
-        gate, job = self._resources.settings.gate, attempt.job
+        gate, job = self._resources.gate, attempt.job
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
-        if gate is None:
+        if not is_fresh:
+            return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
+        if gate.is_open_to_all:
             return None
-        if isinstance(gate, GateWatch):
-            if not gate.is_fresh(attempt.started_at):
-                return Closed(attempt.started_at + REREAD_AFTER, UNREAD, is_recheck=True)
-            if gate.is_open_to_all:
-                return None
         notifies = handler.notifies if handler else self._resources.handlers.notifies(job.kind)
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
@@ -283,7 +288,10 @@ class Executor:
                 return await handler.work(context)
             return await self._call_in_thread(handler, attempt, context)
 
-        return await compose(self._resources.settings.middleware, context, call)()
+        outermost: CallNext = call
+        for each in reversed(self._resources.settings.middleware):
+            outermost = partial(each, context, outermost)
+        return await outermost()
 
     async def _cancel_after(self, allowed_for: timedelta, attempt: Attempt) -> None:
         await self._resources.clock.sleep(allowed_for)
@@ -346,9 +354,6 @@ class Executor:
         self._flow.alarm.set()
         self._wake_slot()
 
-    def _running(self) -> list[Attempt]:
-        return [it.attempt for it in self.slots.values() if it.attempt is not None]
-
     def _wake_slot(self) -> None:
         """Wake or make one slot, unless one is on its way; it wakes the next."""
         if self._is_waking or self._is_closed or not self._flow.ready:
@@ -382,22 +387,10 @@ async def _wait_for_thread(future: "Future[Any]", attempt: Attempt) -> None:
             raise
 
 
-def classify(returned: object, encode: Encode | None = None) -> Result:
-    """What a handler's return value means: a Snooze, a Discard, or a result to keep."""
-    if isinstance(returned, Snooze):
-        return Result(Snoozed(returned.for_))
-    if isinstance(returned, Discard):
-        return Result(Discarded(returned.reason), DISCARDED)
-    if encode is None:
-        return _SUCCEEDED
-    result = encode_result(returned, encode)
-    return _SUCCEEDED if result is None else Result(Succeeded(result))
-
-
 def _classify_cancellation(slot: Slot, attempt: Attempt, error: CancelledError) -> Result:
     task = slot.task
     if attempt.is_interrupted or task is None or not task.cancelling():
-        return _failed(error)
+        return failed(error)
     slot.is_retired = True  # the event loop is being shut down: the slot ends, not the job
     return HANDED_BACK
 
@@ -406,11 +399,6 @@ def _concerns_interpreter(error: BaseException, slot: Slot) -> bool:
     if isinstance(error, GeneratorExit):
         return not is_current(slot.task)
     return isinstance(error, KeyboardInterrupt)
-
-
-def _failed(error: BaseException) -> Result:
-    failed = Failed(describe_error(error), traceback=format_traceback(error))
-    return Result(failed, type(error).__name__)
 
 
 async def _disown(leaked: Iterable["Task[None]"]) -> None:

@@ -13,15 +13,15 @@ import msgspec
 
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
-from rota.fleet.presence import SignOfLife
-from rota.fleet.workers import (
+from rota.fleet.presence import (
     GONE_AFTER,
     SHOWN_EVERY,
     WORKERS,
+    SignOfLife,
     WorkerPresence,
     sweep_workers,
 )
-from rota.worker.changes import StoreChanges
+from rota.worker.rest import StoreChanges
 from rota.worker.settings import Resources
 
 SWEPT_EVERY = 4

@@ -11,7 +11,6 @@ from rota.errors import RotaError, StoreClosedError, StoreError
 from rota.events import JobsLeased
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Job, begin_beside
-from rota.policy.gates import Refreshed
 from rota.policy.watch import LeasedUnderLimits
 from rota.stores.protocol import LeaseRequest
 from rota.worker.attempts import Attempt, Flow, Stage
@@ -58,10 +57,9 @@ class LastLease:
     """
 
     def __init__(self, now: datetime, batch: int) -> None:
-        self.asked_at: datetime | None = None
+        self.asked_at = self.found_at = now
         self.asking_for = _NO_TIME
         self.finished_count = 0
-        self.found_at = now
         self.after_tenant = ""
         self.reach = self.asked_count = batch
         self.result = LeasedUnderLimits(())
@@ -83,8 +81,6 @@ class Producer:
         self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
         self._last = LastLease(resources.clock.now(), resources.settings.batch)
         self._is_stopping = False
-        gate: object = resources.settings.gate
-        self._gate = gate if isinstance(gate, Refreshed) else None
 
     async def run(self) -> None:
         """Lease until stopped."""
@@ -159,10 +155,7 @@ class Producer:
         return count
 
     async def _take(self, request: LeaseRequest, now: datetime) -> Sequence[Job]:
-        limits = self._resources.settings.limits
-        if limits is None:
-            return await self._resources.store.lease(request, now)
-        result = await limits.lease(request, now)
+        result = await self._resources.limits.lease(request, now)
         self._last.result = result._replace(jobs=())
         self._flow.is_limited = result.is_limited
         return result.jobs
@@ -197,10 +190,8 @@ class Producer:
 
         A store that fails is retried: what the gate knows may be as old as the last job.
         """
-        if self._gate is None:
-            return
         try:
-            await self._gate.refresh(self._resources.clock.now())
+            await self._resources.gate.refresh(self._resources.clock.now())
         except StoreError:
             raise
         except RotaError:
@@ -209,8 +200,6 @@ class Producer:
     def _choose_limit(self) -> int:
         flow, last, settings = self._flow, self._last, self._resources.settings
         free = settings.concurrency - flow.running_count - len(flow.ready)
-        if last.asked_at is None:
-            return choose_limit(free, Pace(), settings.batch)
         finished_count = flow.finished_count - last.finished_count
         since_for = self._resources.clock.now() - last.asked_at
         return choose_limit(free, Pace(finished_count, since_for, last.asking_for), settings.batch)

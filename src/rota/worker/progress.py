@@ -16,7 +16,8 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, StoreClosedError, invalid
 from rota.jobs import Job, JobId, JobStatus
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.stores.documents import decode_body
+from rota.stores.protocol import DocumentStore, DocumentWrite
 
 PROGRESS = "progress"
 """The collection; a key is the id of a job."""
@@ -80,7 +81,8 @@ class ProgressWriter:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        await self._write()
+        if self._dirty:
+            await self._write()
 
     def _note(self, job_id: JobId, progress: Progress | None) -> None:
         self._dirty[job_id] = progress
@@ -149,7 +151,7 @@ async def read_progress(store: DocumentStore, jobs: Sequence[Job]) -> dict[JobId
     if not running:
         return {}
     found = await store.read(PROGRESS, list(running))
-    decoded = {job_id: _decode(document) for job_id, document in found.items()}
+    decoded = {job_id: decode_body(it, Progress, None) for job_id, it in found.items()}
     return {
         job_id: progress
         for job_id, progress in decoded.items()
@@ -163,13 +165,6 @@ async def remove_progress(store: DocumentStore, job_ids: Sequence[JobId]) -> Non
     removals = [DocumentWrite(PROGRESS, it.key, it.version, None) for it in found.values()]
     if removals:
         await store.write_each(removals)
-
-
-def _decode(document: Document) -> Progress | None:
-    try:
-        return msgspec.json.decode(document.body, type=Progress)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _check_number(field: str, value: object) -> None:

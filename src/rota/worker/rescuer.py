@@ -9,12 +9,11 @@ from uuid import UUID
 from rota.clock.protocol import END_OF_TIME
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
-from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost
+from rota.jobs import Interrupted, Job, JobId, JobStatus, Lease, Lost, decide_outcome
 from rota.worker.attempts import Flow
-from rota.worker.changes import StoreChanges
-from rota.worker.completer import decide
 from rota.worker.job_events import job_stalled
 from rota.worker.progress import remove_progress
+from rota.worker.rest import StoreChanges
 from rota.worker.settings import Resources
 
 LONGEST_SWEEP = timedelta(seconds=15)
@@ -100,7 +99,7 @@ class Rescuer:
         found = [(job, outcome) for job, outcome in judged if outcome is not None]
         if not found:
             return 0
-        changes = [decide(job, outcome, now, random.random()) for job, outcome in found]
+        changes = [decide_outcome(job, outcome, now, random.random()) for job, outcome in found]
         answers = await self._retry.call(lambda: self._resources.store.apply(changes, now))
         count, lost = 0, []
         for (job, outcome), change, answer in zip(found, changes, answers, strict=True):

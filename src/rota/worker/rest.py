@@ -3,14 +3,14 @@
 import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Self
 
-from rota.clock.protocol import keeps_real_time, later
+from rota.clock.protocol import Clock, ConditionalClock, keeps_real_time, later
 from rota.clock.timeout import Timeout, timeout_after
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
-from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
+from rota.policy.watch import LeasedUnderLimits
 from rota.stores.protocol import Reach, Watchable
-from rota.worker.changes import StoreChanges
 from rota.worker.settings import Resources
 
 SHORTEST_REST = timedelta(milliseconds=1)
@@ -60,7 +60,7 @@ def choose_look(idle_for: timedelta) -> timedelta:
 
 
 class DueJobs:
-    """Tells jobs that a lease will find from those that stay due, since they are for others."""
+    """Distinguishes jobs that the next lease will find from due jobs for other workers."""
 
     def __init__(self) -> None:
         self._fruitless_count = 0
@@ -87,6 +87,36 @@ class DueJobs:
         return last._replace(is_limited=True) if is_for_others else last
 
 
+class StoreChanges:
+    """The writes to a store, under a virtual clock.
+
+    In real time a worker polls: a notification may be lost, and other processes write. Virtual time
+    must not stop for polls, or a day of an idle worker costs a hundred thousand of them. But a
+    virtual clock knows when nothing runs any more, and then the version of the store shows every
+    write that was made. So a loop with nothing to do waits for the next write instead.
+    """
+
+    def __init__(self, store: Watchable, clock: ConditionalClock) -> None:
+        self._store = store
+        self._clock = clock
+
+    @classmethod
+    def of(cls, store: object, clock: Clock) -> Self | None:
+        """None in real time, and for a store that does not show its version: then loops poll."""
+        if isinstance(clock, ConditionalClock) and isinstance(store, Watchable):
+            return cls(store, clock)
+        return None
+
+    def read_version(self) -> int | None:
+        """The version to wait from; read it before anything else."""
+        return self._store.read_version()
+
+    async def wait(self, version: int | None) -> None:
+        """Return when the store has been written to since it had this version."""
+        unchanged = (None, version)  # a version that cannot be read shows no write
+        await self._clock.wait_until(lambda: self._store.read_version() not in unchanged)
+
+
 class Rest:
     """Waits for ``called``, for the next job to be due, and for writes of other processes.
 
@@ -99,12 +129,7 @@ class Rest:
         self._resources = resources
         self._retry = retry
         self._called = called
-        settings, store = resources.settings, resources.store
-        self._watches = [
-            watch
-            for watch in (settings.gate, settings.limits)
-            if isinstance(watch, GateWatch | LimitWatch)
-        ]
+        store = resources.store
         self._due = DueJobs()
         self._watchable: Watchable | None = None
         self._changes: StoreChanges | None = None
@@ -205,8 +230,8 @@ class Rest:
         """Read gates and limits while no job waits for that."""
         now = self._resources.clock.now()
         with suppress(RotaError):  # the next lease reads them in any case
-            for watch in self._watches:
-                await watch.refresh_ahead(now)
+            await self._resources.gate.refresh_ahead(now)
+            await self._resources.limits.refresh_ahead(now)
 
 
 def _end_by(rest: Timeout, instant: datetime) -> None:

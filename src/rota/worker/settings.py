@@ -14,9 +14,9 @@ from rota.events import EventEmitter
 from rota.fleet.outage import Outage
 from rota.jobs.retention import Keep
 from rota.policy.gates import Gate
-from rota.policy.watch import LimitWatch
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.stores.protocol import JobStore, TransactionalStore
-from rota.worker.middleware import Lifespan, Middleware, check_middleware
+from rota.worker.context import Lifespan, Middleware
 from rota.worker.registry import Registry
 
 _NO_TIME = timedelta(0)
@@ -74,7 +74,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise invalid("gate", f"must have a method judge, got {self.gate!r:.40}")
         if self.limits is not None and not isinstance(self.limits, LimitWatch):
             raise invalid("limits", f"must be a LimitWatch, got {self.limits!r:.40}")
-        check_middleware(self.middleware)
+        _check_middleware(self.middleware)
         if self.lifespan is not None and not callable(self.lifespan):
             raise invalid("lifespan", f"must be callable, got {self.lifespan!r:.40}")
 
@@ -94,7 +94,8 @@ class WorkerStore(JobStore, TransactionalStore, Protocol):
 class Resources:
     """What the parts of one worker share.
 
-    ``name`` is the owner of its leases. All jitter is drawn from ``random``.
+    ``name`` is the owner of its leases. All jitter is drawn from ``random``. ``gate`` and
+    ``limits`` are those in the store, in addition to the gate in the settings.
     """
 
     store: WorkerStore
@@ -105,6 +106,8 @@ class Resources:
     random: Random
     name: str
     outage: Outage
+    gate: GateWatch
+    limits: LimitWatch
 
 
 def _check_count(field: str, value: object) -> None:
@@ -127,3 +130,12 @@ def _check_names(field: str, names: object) -> None:
         raise invalid(field, f"must be a collection of names, got {names!r:.40}")
     if not names or not all(isinstance(name, str) and name for name in names):
         raise invalid(field, f"must contain at least one name, and only names, got {names!r:.40}")
+
+
+def _check_middleware(middleware: object) -> None:
+    """Refuse anything but a sequence of callables."""
+    if isinstance(middleware, str) or not isinstance(middleware, Sequence):
+        raise invalid("middleware", f"must be a sequence of callables, got {middleware!r:.40}")
+    for each in middleware:
+        if not callable(each):
+            raise invalid("middleware", f"must contain only callables, got {each!r:.40}")

@@ -6,23 +6,21 @@ outcomes. Beside them the heartbeat extends leases, and the rescuer frees jobs o
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
-    contextmanager,
     nullcontext,
     suppress,
 )
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import msgspec
-from msgspec.structs import replace
 
 from rota.clock.loop_watch import LoopWatch, Stall
 from rota.clock.protocol import Clock, keeps_real_time
@@ -34,6 +32,7 @@ from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
 from rota.fleet.signals import call_on_signals
 from rota.policy.audit import TenantAudit
+from rota.policy.gates import Gate
 from rota.policy.once import Ledger
 from rota.policy.watch import GateWatch, LimitWatch
 from rota.worker.attempts import Attempt, Flow
@@ -98,13 +97,6 @@ class StopReport(msgspec.Struct, frozen=True, kw_only=True):
     killed_count: int = 0
 
 
-class _Call:
-    """A run that was requested and has not started: how often it was stopped by then."""
-
-    def __init__(self) -> None:
-        self.stop_count = 0
-
-
 class Worker:
     """Leases due jobs from a store and runs their handlers, each job at least once.
 
@@ -131,12 +123,21 @@ class Worker:
         self.events = EventEmitter("rota.worker")
         self.name = make_process_name()
         self.random = Random()  # noqa: S311 - jitter is not a secret
-        self._store = store
-        self._clock = clock or SystemClock()
-        self._settings = _with_stored_policy(settings or WorkerSettings(), store)
-        self._handlers = Registry(handlers, notifies)
+        settings = settings or WorkerSettings()
+        self._resources = Resources(
+            store,
+            clock or SystemClock(),
+            settings,
+            Registry(handlers, notifies),
+            self.events,
+            self.random,
+            self.name,
+            Outage(self.events),
+            _follow_gates(settings.gate, store),
+            settings.limits or LimitWatch(store),
+        )
         self._run: _Run | None = None
-        self._calls: WeakSet[_Call] = WeakSet()  # a call whose coroutine is dropped goes with it
+        self._stop_count = 0
         self._process_id = os.getpid()
 
     def __repr__(self) -> str:
@@ -150,7 +151,7 @@ class Worker:
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of jobs that have a handler here, as of now."""
-        return frozenset(self._handlers)
+        return frozenset(self._resources.handlers)
 
     def handler(
         self,
@@ -169,7 +170,7 @@ class Worker:
         """
 
         def register(work: AnyWork) -> AnyWork:
-            self._handlers.add(
+            self._resources.handlers.add(
                 kind, work, notifies=notifies, timeout=timeout, encode=encode, run_in=run_in
             )
             return work
@@ -178,13 +179,14 @@ class Worker:
 
     def register(self, kind: str, handler: Handler) -> None:
         """Use a handler that is complete for jobs of this kind."""
-        self._handlers.register(kind, handler)
+        self._resources.handlers.register(kind, handler)
 
     def limit_to(self, kinds: Collection[str]) -> None:
         """Forget the handlers of all other kinds. KeyError for a kind without a handler."""
-        chosen = {kind: self._handlers[kind] for kind in kinds}
-        self._handlers.clear()
-        self._handlers.update(chosen)
+        handlers = self._resources.handlers
+        chosen = {kind: handlers[kind] for kind in kinds}
+        handlers.clear()
+        handlers.update(chosen)
 
     def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and return how it ended.
@@ -195,7 +197,7 @@ class Worker:
         Cancelling it hands back all jobs at once. Raises StoreClosedError when the store is closed;
         a store that is away is retried.
         """
-        return self._run_until_stopped(self._note_call())
+        return self._run_until_stopped(self._stop_count)
 
     def run_once(self) -> Coroutine[Any, Any, list[Settled]]:
         """Lease one batch of due jobs, run them, and return each as it was written.
@@ -203,7 +205,7 @@ class Worker:
         For tests, and for programs that are started anew for every batch. It rescues no stalled
         jobs.
         """
-        return self._run_batch(self._note_call())
+        return self._run_batch(self._stop_count)
 
     def stop(self) -> None:
         """Lease nothing more, and let ``run`` return when the running jobs have ended.
@@ -214,48 +216,32 @@ class Worker:
         Call it in the event loop's thread.
         """
         self._refuse_when_forked()
-        for call in self._calls:
-            call.stop_count += 1
+        self._stop_count += 1
         if self._run is not None:
             self._run.stop()
 
-    def _note_call(self) -> _Call:
-        call = _Call()
-        self._calls.add(call)
-        return call
-
-    async def _run_until_stopped(self, call: _Call) -> StopReport:
-        run = self._begin(call)
+    async def _run_until_stopped(self, stopped_before: int) -> StopReport:
+        run = self._begin()
         try:
-            for _ in range(call.stop_count):
+            for _ in range(self._stop_count - stopped_before):
                 run.stop()
             return await run.until_stopped()
         finally:
             self._run = None
 
-    async def _run_batch(self, call: _Call) -> list[Settled]:
-        run = self._begin(call)
+    async def _run_batch(self, stopped_before: int) -> list[Settled]:
+        run = self._begin()
         try:
-            return [] if call.stop_count else await run.one_batch()
+            return [] if self._stop_count > stopped_before else await run.one_batch()
         finally:
             self._run = None
 
-    def _begin(self, call: _Call) -> "_Run":
-        self._calls.discard(call)
+    def _begin(self) -> "_Run":
         self._refuse_when_forked()
         if self._run is not None:
             raise WorkerBusyError
-        resources = Resources(
-            self._store,
-            self._clock,
-            self._settings,
-            self._handlers,
-            self.events,
-            self.random,
-            self.name,
-            Outage(self.events),
-        )
-        self._run = _Run(resources)
+        outage = Outage(self.events)
+        self._run = _Run(replace(self._resources, random=self.random, outage=outage))
         return self._run
 
     def _refuse_when_forked(self) -> None:
@@ -269,15 +255,13 @@ async def run_until_signalled(worker: Worker) -> StopReport:
         return await worker.run()
 
 
-@contextmanager
-def stop_on_signals(worker: Worker) -> Iterator[None]:
+def stop_on_signals(worker: Worker) -> AbstractContextManager[None]:
     """Call ``worker.stop()`` on each SIGINT and SIGTERM while the context lasts.
 
     Without effect where signal handlers are not available: outside the main thread, and on
     platforms whose event loops have none.
     """
-    with call_on_signals(worker.stop):
-        yield
+    return call_on_signals(worker.stop)
 
 
 class _Run:
@@ -292,9 +276,9 @@ class _Run:
             settings.concurrency, settings.jobs_per_process, resources.events
         )
         facilities = Facilities(
-            Ledger(resources.store, resources.clock),
             ProgressWriter(resources.store, resources.clock),
             self._processes,
+            partial(Ledger, resources.store, resources.clock),
             partial(
                 TenantAudit,
                 resources.store,
@@ -493,6 +477,13 @@ class _Run:
         )
 
 
+def _follow_gates(gate: Gate | None, store: WorkerStore) -> GateWatch:
+    """The gates in the store, in addition to the one that was given."""
+    if isinstance(gate, GateWatch):
+        return gate
+    return GateWatch(store, more=() if gate is None else (gate,))
+
+
 def _watch_loop(resources: Resources, executor: Executor) -> AbstractContextManager[object]:
     """Name the job whose handler blocks the event loop. Only real time can be blocked."""
     if not keeps_real_time(resources.clock):
@@ -515,11 +506,3 @@ def _watch_loop(resources: Resources, executor: Executor) -> AbstractContextMana
         )
 
     return LoopWatch(report, limit=STALL_LIMIT)
-
-
-def _with_stored_policy(settings: WorkerSettings, store: WorkerStore) -> WorkerSettings:
-    """The settings with the gates and limits that are kept in the store."""
-    gate, limits = settings.gate, settings.limits
-    if not isinstance(gate, GateWatch):
-        gate = GateWatch(store, more=() if gate is None else (gate,))
-    return replace(settings, gate=gate, limits=limits or LimitWatch(store))

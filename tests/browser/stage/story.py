@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rota.events import JobFailed
-from rota.fleet.workers import WORKERS, WorkerPresence
+from rota.fleet.presence import WORKERS, WorkerPresence
 from rota.jobs import (
     Change,
     Job,

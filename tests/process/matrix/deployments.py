@@ -12,7 +12,6 @@ import httpx2
 from tests.process.matrix.http_worker import HttpWorker
 from tests.process.service.up_process import PATIENCE_SECONDS, Running
 
-ROOT = Path(__file__).resolve().parents[3]
 TASKS = "tests.process.matrix.tasks:app"
 DECLARED = ("--tasks", "tests.process.matrix.tasks:registrations")
 
@@ -22,7 +21,6 @@ SETTINGS = {
     "WORKER_LEASE_MS": "1000",
     "WORKER_MAX_ATTEMPTS": "1",
     "ROTA_WATCH_MS": "500",
-    "PYTHONPATH": str(ROOT),
 }
 
 

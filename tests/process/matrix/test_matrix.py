@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 
 __all__ = ["rota"]
 
-STORES = ("sqlite", "postgres", "redis", "mongo")
+STORES = ("sqlite", "postgres", "mysql", "redis", "mongo")
 HOUR = timedelta(hours=1)
 ENDED = ("COMPLETED", "FAILED")
 PROMISED = {"guildId", "jobId", "type", "state", "attempts", "errCode", "durationMs"}
@@ -110,9 +110,13 @@ def run_the_jobs(cell: Cell) -> None:
     cell.create("matrix.closed", queue="closed")
     wait_for(lambda: cell.read("matrix.hold")["lease"] is not None, "a lease")
     lease = cell.read("matrix.hold")["lease"]
+    busy = [it["id"] for it in cell.running.get("/workers")["items"] if it["busy_count"]]
     if lease is not None:  # the default would be a minute
         held_for = instant(lease["until"]) - instant(lease["taken_at"])
         assert held_for < timedelta(seconds=10), "WORKER_LEASE_MS"
+    if cell.read("matrix.hold")["lease"] is not None:  # it ran all the while
+        assert lease is not None
+        assert lease["worker"] in busy
     wait_for(cell.is_done, "the end of all jobs")
 
 
@@ -174,10 +178,13 @@ NAMES = ("picked", "succeeded", "failed", "deferred", "dlq", "stalled")
 
 
 def see_own_metrics(cell: Cell) -> str:
-    """The process that runs the jobs has an endpoint of its own."""
-    found = read_samples(cell.running.scrape_worker())
-    assert found["rota_jobs_succeeded_total"] >= 6
-    assert found["rota_workers"] >= 1
+    """The process that runs the jobs has its own endpoint, and counts soon after a job ends."""
+
+    def has_counted() -> bool:
+        found = read_samples(cell.running.scrape_worker())
+        return found["rota_jobs_succeeded_total"] >= 6 and found["rota_workers"] >= 1
+
+    wait_for(has_counted, "the own metrics")
     return "yes"
 
 
@@ -222,8 +229,11 @@ def see_settings(cell: Cell) -> str:
     present = cell.running.get("/workers")["items"]
     (worker,) = [it for it in present if it["id"] != "ghost"]
     found = [worker[it] for it in ("poll_ms", "batch", "lease_ms")]
-    is_over_http = worker["host"] == "http"  # its requests say how many, and how long to wait
-    assert found == ([None] * 3 if is_over_http else [200, 5, 1_000])
+    is_over_http = worker["host"] == "http"  # its requests say how many; the server says the rest
+    assert found == [200, 1 if is_over_http else 5, 1_000]
+    assert "matrix.add" in worker["kinds"]
+    assert worker["concurrency"] >= 1
+    assert (worker["busy_count"], worker["ahead_count"]) == (0, 0)
     failed = cell.read("matrix.fail")
     assert failed["retry_policy"]["max_attempts"] == 1, "WORKER_MAX_ATTEMPTS"
     assert (failed["status"], failed["ending"]) == ("FAILED", "exhausted")

@@ -54,10 +54,19 @@ class Pack:
         victim.wait(PATIENCE)
         self.start()
 
+    @property
+    def _left(self) -> list[subprocess.Popen[bytes]]:
+        return [each for each in self.members if each.pid not in self.killed]
+
+    def await_start(self) -> None:
+        """Until all of them have started."""
+        pids = {each.pid for each in self._left}
+        wait_for(lambda: pids <= self._started, "the start of all")
+
     def stop(self) -> None:
         """Have all of them stop properly, once they have started; each says that it could."""
-        left = [each for each in self.members if each.pid not in self.killed]
-        wait_for(lambda: {each.pid for each in left} <= self._started, "the start of all")
+        left = self._left
+        self.await_start()
         for member in left:
             os.kill(member.pid, signal.SIGTERM)
         codes = [member.wait(PATIENCE) for member in left]

@@ -100,7 +100,8 @@ class TableShelf(Shelf):
             for number in range(count)
         ]
         with psycopg.connect(self._address, autocommit=True) as connection:
-            connection.execute("CREATE TABLE jobs (id text PRIMARY KEY, sleep_until timestamptz)")
+            columns = "id text PRIMARY KEY, sleep_until timestamptz"
+            connection.execute(f"CREATE TABLE IF NOT EXISTS jobs ({columns})")
             connection.cursor().executemany("INSERT INTO jobs VALUES (%s, %s)", rows)
         return [name for name, _ in rows]
 
@@ -179,10 +180,12 @@ def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
 def test_pollers_outlive_a_server_that_is_killed_and_restarted(
     own_server: MongoServer | PostgresServer, own_shelf: Shelf, tmp_path: Path
 ) -> None:
-    added = own_shelf.fill(DOCUMENT_COUNT)
+    own_shelf.fill(0)
     with gathered_pack(
         tmp_path, own_shelf.url, size=KILLED_SIZE, lock_for=SHORT, work_ms=20
     ) as pack:
+        pack.await_start()  # one that started while the server is down would end at once
+        added = own_shelf.fill(DOCUMENT_COUNT)
         await_some(pack, len(added) // 3)
         own_server.kill()
         wait_for(lambda: len(pack.errors) >= len(pack.members), "the outage")

@@ -41,8 +41,11 @@ from rota.jobs import (
     make_job_id,
 )
 from rota.stores.mongo.connection import JOBS
+from rota.stores.mysql.connections import Session as MysqlSession
+from rota.stores.mysql.queries import QUERIES as MYSQL_QUERIES
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
+from rota.stores.rows import Row
 from rota.testing import VirtualClock
 from rota.worker import Context, Snooze, Worker, WorkerSettings
 
@@ -208,6 +211,14 @@ def watch_commits(fate: Fate) -> None:
         await run_script(self, script)
 
     Session.run_script = watched  # type: ignore[method-assign] # the process is this life's own
+    run = MysqlSession.run
+
+    async def watched_run(self: MysqlSession, sql: str) -> list[Row]:
+        if sql == MYSQL_QUERIES.commit:
+            fate.commit()
+        return await run(self, sql)
+
+    MysqlSession.run = watched_run  # type: ignore[method-assign] # as above
     send = AbstractConnection.send_packed_command
 
     async def watched_sending(

@@ -19,7 +19,7 @@ from rota.runtime.wiring import check_address
 Life = TypeVar("Life")
 Play = Callable[[Life], Coroutine[Any, Any, None]]
 
-_ONE_OF_EACH = ("sqlite:///a.db", "postgresql:///a", "redis://a", "mongodb://a/a")
+_ONE_OF_EACH = ("sqlite:///a.db", "postgresql:///a", "redis://a", "mongodb://a/a", "mysql://a@a/a")
 
 
 def play_all(life_type: type[Life], play: Play[Life]) -> None:

@@ -135,7 +135,7 @@ def is_within(cron: Cron, started_at: datetime, window: tuple[datetime, datetime
     return is_counted and cron.next_after(started_at, UTC, fold="both") <= ends_at
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis", "mongo"])
+@pytest.fixture(params=["sqlite", "postgres", "mysql", "redis", "mongo"])
 def address(request: pytest.FixtureRequest) -> str | None:
     """Where the store is, unless it is a file in the test's folder."""
     return None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.process.fleet import ROOT, wait_for
+from tests.process.fleet import wait_for
 from tests.process.service.up_process import Running, run_rota
 
 from rota import open_store
@@ -87,7 +87,6 @@ def test_what_was_killed_is_reported_by_the_process_that_is_left(tmp_path: Path)
             "ROTA_HTTP_PORTS": str(port),
             "ROTA_HTTP_PLAIN": "1",
             "ALERT_SECONDS": str(alert_for.total_seconds()),
-            "PYTHONPATH": str(ROOT),
         }
         webhook = ("--alert-webhook", f"http://127.0.0.1:{port}/alerts")
         tasks = ("--tasks", f"{PROGRAM}:list_tasks", "--zone", "UTC")

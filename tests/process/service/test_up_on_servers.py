@@ -30,7 +30,8 @@ handlers = {"brief": work}
 
 
 @pytest.fixture(
-    params=["postgres_url", "own_redis", "mongo_url"], ids=["postgres", "redis", "mongo"]
+    params=["postgres_url", "mysql_url", "own_redis", "mongo_url"],
+    ids=["postgres", "mysql", "redis", "mongo"],
 )
 def server_url(request: pytest.FixtureRequest) -> str:
     """The address of an empty store, as an operator would write it."""

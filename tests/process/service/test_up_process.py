@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -99,9 +100,9 @@ def test_a_second_stop_returns_running_jobs_and_spends_no_attempt(folder: Path) 
 
 @pytest.mark.parametrize("command", ["up", "serve"])
 def test_a_port_that_is_taken_is_named_and_nothing_is_made(folder: Path, command: str) -> None:
-    with Up(folder, "serve", "--store", "memory://") as serving:
-        port = serving.url.rpartition(":")[2]
-        refused = run_rota(folder, command, "--port", port)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = run_rota(folder, command, "--port", f"{port}")
     assert refused.returncode == 4
     assert refused.stderr == (
         f"error: Cannot listen on 127.0.0.1 port {port}: Address already in use\n"

@@ -12,13 +12,16 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
+ROOT = Path(__file__).resolve().parents[3]
 ROTA = str(Path(sys.executable).with_name("rota"))
 PATIENCE_SECONDS = 120
 _UNSET = ("ROTA_STORE", "ROTA_URL", "ROTA_TOKEN", "ROTA_HOST", "ROTA_PORT")
 
 
 def surroundings(**given: str) -> dict[str, str]:
+    """The environment of a program. It finds the modules of the tests, and what these find."""
     kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**kept, "PYTHONUNBUFFERED": "1", "TZ": "UTC", **given}
 
 

@@ -34,7 +34,7 @@ DOCUMENT_COUNT = 500
 LOOKED_EVERY = timedelta(milliseconds=5)
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=["sqlite", "postgres", "mysql", "redis"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/target.db"

@@ -19,7 +19,7 @@ WRITES_BEFORE_KILL = 60
 WRITES_AFTER_RESTART = 40
 
 
-@pytest.fixture(params=["own_postgres", "own_redis"])
+@pytest.fixture(params=["own_postgres", "own_mysql", "own_redis"])
 def server(request: pytest.FixtureRequest) -> PostgresServer | ServerProcess:
     """A server that the test may kill."""
     chosen: PostgresServer | ServerProcess = request.getfixturevalue(request.param)

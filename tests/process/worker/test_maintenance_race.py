@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.process.fleet import ROOT, wait_for
+from tests.process.fleet import wait_for
 from tests.process.service.up_process import Running
 
 from rota import open_store
@@ -55,7 +55,7 @@ def test_no_handler_starts_after_the_setter_has_returned(
     if sort != "sqlite":
         url = str(request.getfixturevalue(f"{sort}_url"))
     notes = Notes(tmp_path / "notes")
-    environ = {"ROTA_STORE": url, "NOTES": str(tmp_path / "notes"), "PYTHONPATH": str(ROOT)}
+    environ = {"ROTA_STORE": url, "NOTES": str(tmp_path / "notes")}
     asyncio.run(fill(url))
     with ExitStack() as stack:
         for _ in range(2):

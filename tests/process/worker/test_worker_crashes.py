@@ -28,7 +28,13 @@ from tests.process.programs.job_stage import (
     Passed,
     number_id,
 )
-from tests.servers.shared import new_mongo_database, shared_mongo_url, with_option
+from tests.servers.shared import (
+    mysql_database,
+    new_mongo_database,
+    shared_mongo_url,
+    shared_mysql_url,
+    with_option,
+)
 from tests.verification.jobs_trace import (
     JobEntry,
     Snapshot,
@@ -337,6 +343,24 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
     assert {verb for verb, moment in toll.hits if moment == "commit"} >= {"insert", "sweep"}
     assert all(toll.hits[where] for where in toll.listed)
     assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30
+
+
+async def test_after_a_kill_at_any_write_to_mysql_nothing_is_lost_or_done_twice(
+    stage: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """An extension is a single statement, which commits by itself."""
+    toll = await die_everywhere(
+        stage,
+        tmp_path,
+        lambda: mysql_database(shared_mysql_url()),
+        most=None if IS_WHOLE else 1,
+    )
+    toll.report("MariaDB")
+    moments = {(verb, moment) for verb in VERBS for moment in ("before", "after")}
+    moments |= {(verb, "commit") for verb in ("insert", "lease", "apply", "sweep", "prune")}
+    assert set(toll.listed) >= moments
+    assert all(toll.hits[where] for where in toll.listed)
+    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 17
 
 
 async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(

@@ -22,6 +22,7 @@ from tests.process.worker.crew import (
     read_all,
     seconds_now,
 )
+from tests.servers.mariadb import MariadbServer
 from tests.servers.mongo import MongoServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -165,6 +166,28 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
         took = await kill_until_done(crew, own_postgres.url, kill_server)
         history, snapshot = crew.merged_history(), await read_all(own_postgres.url)
     report(f"PostgreSQL, itself killed {len(restarts)} times", crew, history, took)
+    assert_nothing_is_lost(history, snapshot)
+    assert crew.killed_count >= LEAST_KILLS
+    assert restarts
+    assert_the_judge_would_have_noticed(history, snapshot)
+
+
+async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_mysql(
+    tmp_path: Path, own_mysql: MariadbServer
+) -> None:
+    order = CrewOrder(role="worker", store=own_mysql.url, history="", job_count=JOB_COUNT)
+    restarts: list[int] = []
+
+    def kill_server(kill_count: int) -> None:
+        if kill_count % 6 == 3:
+            own_mysql.kill()
+            own_mysql.restart()
+            restarts.append(kill_count)
+
+    with gathered_crew(tmp_path, order) as crew:
+        took = await kill_until_done(crew, own_mysql.url, kill_server)
+        history, snapshot = crew.merged_history(), await read_all(own_mysql.url)
+    report(f"MariaDB, itself killed {len(restarts)} times", crew, history, took)
     assert_nothing_is_lost(history, snapshot)
     assert crew.killed_count >= LEAST_KILLS
     assert restarts

@@ -5,6 +5,7 @@ from tests.server.api.neighbours import Neighbours
 from tests.server.service import JOBS, NO_ID, field_of
 
 from rota.auth.caller import Scope
+from rota.jobs import JobState
 
 LEASES = "/api/v1/leases"
 
@@ -79,7 +80,10 @@ async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> 
     assert field_of(await both.ours.get(f"{JOBS}/search?q=colour:red")) == "q"
     assert field_of(await both.ours.get(f"{JOBS}/search?sort=best")) == "sort"
     counts = (await both.ours.get(f"{JOBS}/counts?q=mail")).json()
-    assert (counts["counts"]["READY"], counts["is_capped"]) == (1, False)
+    assert counts["counts"] == dict.fromkeys(JobState, 0) | {"due": 1}
+    assert counts["at_least"] == []
+    refused = await both.ours.get(f"{JOBS}/counts?q=tenant:other mail")
+    assert (refused.status_code, field_of(refused)) == (400, "q")
     items = (await both.ours.get(f"{JOBS}/suggest?q=mail kind:s")).json()["items"]
     assert items == [{"text": "mail kind:send", "label": "send", "field": "kind", "count": 1}]
     assert field_of(await both.ours.get(f"{JOBS}/search?text=")) == "text"
@@ -102,7 +106,21 @@ async def test_workers_that_ask_over_http_are_seen_by_their_tenant(both: Neighbo
     (worker,) = (await both.ours.get("/api/v1/workers")).json()["items"]
     assert (worker["id"], worker["host"], worker["queues"]) == ("w7", "http", ["mail"])
     assert worker["kinds"] == ["send"]
+    assert (worker["concurrency"], worker["batch"], worker["lease_ms"]) == (1, 1, 60_000)
+    assert (worker["busy_count"], worker["ahead_count"]) == (0, 0)
     assert (await both.theirs.get("/api/v1/workers")).json()["items"] == []
+
+
+async def test_workers_say_how_many_jobs_they_run(both: Neighbours) -> None:
+    for _ in range(5):
+        await make(both)
+    asked = {"worker": "w7", "limit": 4, "concurrency": 3}
+    assert len((await both.ours.post(LEASES, json=asked)).json()["items"]) == 4
+    (worker,) = (await both.ours.get("/api/v1/workers")).json()["items"]
+    assert (worker["concurrency"], worker["batch"]) == (3, 4)
+    assert (worker["busy_count"], worker["ahead_count"]) == (3, 1)
+    wrong = {"worker": "w7", "concurrency": 0}
+    assert field_of(await both.ours.post(LEASES, json=wrong)) == "concurrency"
 
 
 async def test_the_audit_log_comes_newest_first_in_pages(both: Neighbours) -> None:

@@ -16,14 +16,40 @@ RETENTION = "/api/v1/retention"
 PREVIEW = f"{RETENTION}/preview"
 
 
-async def end_a_job(both: Neighbours, days_ago: int, **fields: Any) -> None:
-    """A job that ended that long ago."""
+async def end_a_job(both: Neighbours, days_ago: int, **fields: Any) -> str:
+    """A job that ended that long ago; returns its id."""
     at = START - timedelta(days=days_ago)
     store = both.service.store
-    await store.insert([a_job(due_at=at, created_at=at, **fields)], at)
+    job = a_job(due_at=at, created_at=at, **fields)
+    await store.insert([job], at)
     request = LeaseRequest(worker="w", limit=1, lease_for=timedelta(minutes=1))
     (leased,) = await store.lease(request, at)
     await store.apply([decide_outcome(leased, Succeeded(), at)], at)
+    return job.id
+
+
+async def test_an_ended_job_says_when_it_is_removed_by_the_rule_of_its_scope(
+    both: Neighbours,
+) -> None:
+    job_id = await end_a_job(both, 20, tenant="ours", kind="mail")
+
+    async def removed_at() -> Any:
+        return (await both.ours.get(f"/api/v1/jobs/{job_id}")).json()["removed_at"]
+
+    assert await removed_at() == "2026-05-11T12:00:00Z"
+    await both.ours.put(RETENTION, json={"ended": "21d", "kind": "mail"})
+    await both.theirs.put(RETENTION, json={"ended": "1d", "kind": "mail"})
+    assert await removed_at() == "2026-05-02T12:00:00Z"
+    await both.ours.put(RETENTION, json={"ended": "forever", "kind": "mail"})
+    assert await removed_at() is None
+
+
+async def test_a_job_that_has_not_ended_has_no_removal_date(neighbours: Neighbours) -> None:
+    asked = {"name": "n", "queue": "q", "retry_policy": {}}
+    made = (await neighbours.ours.post("/api/v1/jobs", json=asked)).json()
+    found = (await neighbours.ours.get(f"/api/v1/jobs/{made['id']}")).json()
+    assert "removed_at" not in found
+    assert found == made
 
 
 async def test_rules_are_set_listed_and_removed(both: Neighbours) -> None:

@@ -16,7 +16,7 @@ from rota.clock.host_zone import read_host_zone
 from rota.errors import InvalidJobError
 from rota.jobs import Job, JobStatus
 from rota.kinds.http_request import HttpRequest
-from rota.ops.catalogue import publish_kinds
+from rota.ops.kinds import publish_kinds
 from rota.policy.audit import read_audit
 from rota.server.pages.schema_form import Group, build_form
 from rota.stores.opened import OpenStore

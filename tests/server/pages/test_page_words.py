@@ -204,7 +204,7 @@ def test_alarms_name_each_problem_once_and_the_worst_first() -> None:
         "10 jobs have failed for good in 5 queues, among them q0, q1, q2, q3.",
         "A series cannot go on.",
         "5 jobs are late in queue mail.",
-        "A task fails.",
+        "1 task is failing.",
     ]
 
 

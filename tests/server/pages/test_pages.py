@@ -14,8 +14,7 @@ from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota import Context, Rota
 from rota.errors import StoreUnavailableError
-from rota.fleet.presence import SignOfLife
-from rota.fleet.workers import WORKERS, WorkerPresence
+from rota.fleet.presence import WORKERS, SignOfLife, WorkerPresence
 from rota.jobs import admit_job, make_job_id
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail import RailSettings
@@ -33,6 +32,7 @@ PAGES = (
     "/queues/mail",
     "/errors",
     "/tenants",
+    "/shards",
     "/schedules",
     "/workers",
     "/gates",
@@ -113,6 +113,20 @@ async def test_jobs_that_a_worker_leased_ahead_are_not_shown_as_running(
     assert "3 leased ahead" in text
     assert "10 jobs of tenant default; 3 more leased ahead" in text
     assert text.count('data-label="Lease until"') == 10
+
+
+async def test_a_worker_over_http_is_shown_with_its_settings(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await store.insert([a_job(kind="work", created_at=START) for _ in range(2)], START)
+    asked = {"worker": "mailer 7", "kinds": ["work"], "limit": 2, "concurrency": 4}
+    asked |= {"lease_seconds": 90, "queues": ["default"]}
+    assert (await pages.post("/api/v1/leases", json=asked)).status_code == 200
+    text = (await pages.get("/admin/workers")).text
+    row = text[text.index("mailer 7") :]
+    for shown in ("over HTTP", "batch 2, lease 90 s", "1 kind: work", "2 of 4"):
+        assert shown in row
+    assert "process 0" not in text
 
 
 async def test_one_job_depends_and_two_depend(store: OpenStore, pages: httpx2.AsyncClient) -> None:
@@ -434,7 +448,7 @@ async def test_maintenance_is_asked_for_and_then_shown_on_every_page(
         assert "Maintenance: tenant default." in text, path
         assert "held back" in text
         said = " ".join(re.sub(r"<[^>]+>", "", text).split())
-        assert "It lasts until it is ended. Reason: moving house. Show gates" in said
+        assert "Set now by host, until ended. Reason: moving house. Show gates" in said
         assert "No alarms." not in text
     fresh = await pages.get("/admin/jobs", headers={"HX-Request": "true"})
     assert 'id="holds"' in fresh.text

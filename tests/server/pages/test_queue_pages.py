@@ -107,3 +107,31 @@ async def test_others_neither_see_tenants_nor_switch_by_a_cookie(
     jobs = (await reader.get("/admin/jobs")).text
     assert "Welcome mail" not in jobs
     assert 'href="/admin/tenants"' not in jobs
+
+
+async def test_a_person_of_one_tenant_is_told_that_no_other_is_searched(knock: Knock) -> None:
+    reader = knock("read+operate")
+    await sign_in(reader, "read+operate")
+    answer = await reader.get("/admin/jobs?q=tenant:acme")
+    assert answer.status_code == 400
+    assert "only jobs of &#34;default&#34; are searched here" in answer.text
+    assert "Search in acme" not in answer.text
+
+
+async def test_the_list_draws_what_ended_in_each_queue_and_how_busy_it_is(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    text = (await pages.get("/admin/queues")).text
+    rows = {
+        name: row
+        for row in re.findall("<tr>.*?</tr>", text, re.DOTALL)
+        for name in re.findall('href="/admin/queues/([a-z]+)"', row)
+    }
+    assert "spark" not in rows["reports"]
+    (points,) = re.findall('points="([^"]+)"', rows["mail"])
+    heights = [float(point.partition(",")[2]) for point in points.split()]
+    assert len(heights) == 60
+    assert min(heights) == 1.0  # the highest minute fills the drawing
+    assert max(heights) == 15.0  # the dip touches its bottom
+    assert 'class="chart gauge"' in rows["mail"]

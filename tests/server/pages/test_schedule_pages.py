@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx2
 import pytest
@@ -17,10 +18,11 @@ from rota.ops.schedules import (
     scan_schedules,
     settle,
 )
-from rota.rail import RailSettings
+from rota.rail import Rail, RailSettings
 from rota.rail.jobs import RailContext
 from rota.scheduler.declared import DECLARED, LATEST
 from rota.scheduler.history import RunHistory, TaskRun
+from rota.server import ServerSettings, create_app
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
 from rota.testing import VirtualClock
@@ -227,3 +229,54 @@ async def test_the_calendar_shows_runs_and_collisions(
         assert "with collisions" in text
         assert text.count('scope="row"') == 24
     assert len(text) < 150_000
+
+
+async def test_the_history_of_an_ended_series_stays_visible(
+    story: Story, store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    ended, live = await make_series(story), await make_series(story, "Report")
+    await Rail(store, "default", clock=VirtualClock(START)).cancel(ended)
+    listed = (await pages.get("/admin/schedules")).text
+    assert ">Digest<" not in listed
+    assert 'href="/admin/schedules/ended"' in listed
+    over = (await pages.get("/admin/schedules/ended")).text
+    assert f'href="/admin/schedules/series/{ended}"' in over
+    assert live not in over
+    page = (await pages.get(f"/admin/schedules/series/{ended}")).text
+    assert "The series has no next run." in page
+    assert "4 past runs" in page
+    assert page.count("completed, 0 ms late, ran 3 s") >= 3
+    for gone in ("Run now", "Pause series", "Backfill", "Next runs"):
+        assert gone not in page
+    assert "Backfill" in (await pages.get(f"/admin/schedules/series/{live}")).text
+    changed = await pages.post(f"/admin/schedules/series/{ended}/pause", data={"why": "x"})
+    assert changed.status_code == 404
+
+
+async def test_the_form_for_a_series_shows_when_it_will_really_run(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    start = START - 10 * timedelta(minutes=1)
+    recurrence = {"interval": "15m", "start": start.isoformat()}
+    job = await story.ask("Beat", "mail", recurrence=recurrence)
+    page = (await pages.get(f"/admin/schedules/series/{job.id}/edit")).text
+    assert "Every 15 minutes since 2026-10-23 09:31:20 UTC" in page
+    assert "Fri 2026-10-23 09:46:20 UTC" in page
+    kept = dict(re.findall('name="(kept_[a-z]+)" value="([^"]*)"', page))
+    same = {"when": "every 15m", "zone": "UTC", **kept}
+    part = await pages.get("/admin/schedules/preview", params=same)
+    assert "09:46:20" in part.text
+    other = await pages.get("/admin/schedules/preview", params={**same, "when": "every 20m"})
+    assert "since 2026-10-23 09:41:20 UTC" in other.text
+
+
+async def test_the_calendar_shows_tasks_in_the_zone_of_their_scheduler(
+    store: OpenStore,
+) -> None:
+    await tell_story(store, START)
+    settings = ServerSettings(zone=ZoneInfo("Europe/Berlin"))
+    app = create_app(store, clock=VirtualClock(START), settings=settings)
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        text = re.sub(r"<[^>]+>|\s+", " ", (await client.get("/admin/schedules/calendar")).text)
+    assert "03:00 Rotate logs" in re.sub(" +", " ", text)

@@ -73,7 +73,8 @@ class RedisCluster:
 def new_cluster(*options: str) -> Iterator[RedisCluster]:
     """Two servers, which are stopped in the end."""
     bus_ports = [_free_port(), _free_port()]
-    is_cluster = ("--cluster-enabled", "yes", *options)
+    # A busy machine may stop a node for many seconds; the other must not take it for dead.
+    is_cluster = ("--cluster-enabled", "yes", "--cluster-node-timeout", "120000", *options)
     servers = [
         new_redis_server("node", [*is_cluster, "--cluster-port", str(bus_port)])
         for bus_port in bus_ports

@@ -107,6 +107,11 @@ def test_each_field_has_its_range(place: int, field: str, low: int, high: int) -
 
     for accepted in (f"{low}", f"{high}", f"{low}-{high}", f"{low},{high}"):
         parse_cron(with_field(accepted))
+    for value in (low, high):
+        found = parse_cron(with_field(f"{value}")).next_after(FRIDAY, UTC)
+        assert found is not None
+        shown = (found.minute, found.hour, found.day, found.month, found.isoweekday() % 7)
+        assert shown[place] == value
     beyond = [f"{high + 1}", f"{low}-{high + 1}", f"{high + 1}-{high + 2}", f"{low},{high + 1}"]
     beyond += [f"{low - 1}"] if low else []
     beyond += ["99999", "9" * 1000]

@@ -11,6 +11,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 from rota import open_store
 from rota.events import JobFailed, JobSettled, JobStalled, JobStarted, LeaseLost
 from rota.jobs import RAIL_RETRIES, Job, JobStatus, Recurrence, rail_word
+from rota.rail import Rail
 from rota.stores.protocol import LeaseRequest
 from rota.worker import Context, WorkerSettings
 
@@ -116,9 +117,11 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
         raise ValueError(f"try {len(tried_at)}")
 
     shop.make_worker({"work": fail}, WorkerSettings(poll_for=MINUTE))
-    job = await add(shop)
+    rail = Rail(shop.store, clock=shop.clock)
+    job_id = await rail.schedule_once("work", {}, run_at=NOW)  # no policy: the defaults count
+    (job,) = (await shop.store.get("default", [job_id])).values()
     shop.start()
-    await shop.pass_time(timedelta(hours=3))
+    await shop.pass_time(timedelta(minutes=95))
     waited = [after - before for before, after in pairwise(tried_at)]
     assert len(tried_at) == 5
     for delay, minutes in zip(waited, (1, 5, 15, 60), strict=True):

@@ -1,25 +1,31 @@
 """rota import: what is read, what is written, and which fires differ from the original's."""
 
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from random import Random
 from types import ModuleType
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from apscheduler.triggers.cron import CronTrigger
 from croniter import croniter
 from tests.unit.cli.conftest import RunRota
 
 from rota.cli.import_apscheduler import read_apscheduler
 from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
-from rota.cli.import_report import check_rules, compare, write_program
+from rota.cli.import_report import (
+    Difference,
+    check_rules,
+    compare,
+    list_ours,
+    write_program,
+)
 from rota.cli.import_sources import Imported, ImportedSchedule
 from rota.errors import InvalidInputError
+from rota.jobs import Recurrence, make_trigger
 from rota.schedules import DeclaredSchedule
+from rota.triggers.zone import Fold, Gap
 
 NOW = datetime(2026, 11, 17, 4, tzinfo=UTC)
 LONDON = ZoneInfo("Europe/London")
@@ -58,16 +64,18 @@ def declared(imported: Imported) -> list[DeclaredSchedule]:
 
 
 def their_fires(schedule: ImportedSchedule, first: date, days: int) -> list[datetime]:
-    rule = schedule.rule
-    assert rule is not None
-    found = [
-        at for number in range(days) for at in rule.fires_on(first + number * DAY, schedule.zone)
-    ]
-    return sorted(set(found))
+    zone = schedule.zone
+    begin = datetime.combine(first, time(), zone).astimezone(UTC)
+    end = datetime.combine(first + days * DAY, time(), zone).astimezone(UTC)
+    return list(schedule.rule.fires(begin, end, zone))
+
+
+def differences(schedule: ImportedSchedule) -> list[Difference]:
+    return compare(schedule, NOW).differences
 
 
 def test_cron_and_rota_differ_only_where_the_clocks_go_forward() -> None:
-    found = compare(crontab("30 1 * * *"), NOW)
+    found = differences(crontab("30 1 * * *"))
     assert [(it.at.isoformat(), it.is_ours) for it in found] == [
         ("2027-03-28T01:00:00+00:00", False),
         ("2027-03-28T01:30:00+00:00", True),
@@ -83,13 +91,13 @@ def test_cron_and_rota_differ_only_where_the_clocks_go_forward() -> None:
     "line", ["*/15 * * * *", "0 9 13 * 5", "0 9 */2 * 5", "0 4 * * 7", "0 0 29 2 *", "5 4 * * sun"]
 )
 def test_other_lines_of_a_crontab_have_no_differences(line: str) -> None:
-    assert compare(crontab(line), NOW) == []
+    assert differences(crontab(line)) == []
 
 
 def test_a_wrong_translation_would_be_found() -> None:
     right = crontab("0 9 13 * *")
     wrong = ImportedSchedule(**{**vars(right), "when": "0 9 14 * *"})
-    assert len(compare(wrong, NOW)) == 48
+    assert len(differences(wrong)) == 48
 
 
 def test_a_crontab_agrees_with_croniter_in_utc() -> None:
@@ -156,13 +164,13 @@ def test_celery_asks_for_day_and_weekday_at_once() -> None:
     fires = their_fires(found, date(2026, 1, 1), 365)
     assert [f"{at:%m-%d}" for at in fires] == ["02-13", "03-13", "11-13"]
     assert found.when.startswith("FREQ=MONTHLY;BYMONTHDAY=13;BYDAY=FR;")
-    assert compare(found, NOW) == []
+    assert differences(found) == []
 
 
 @pytest.mark.parametrize(
     "schedule",
     [
-        "crontab()",
+        "crontab(minute='*/30')",
         "crontab(minute=30, hour=1)",
         'crontab(minute="*/20", hour="8-18/2", day_of_week="mon-fri")',
         'crontab(minute=0, hour=0, day_of_week="fri-mon")',
@@ -171,7 +179,7 @@ def test_celery_asks_for_day_and_weekday_at_once() -> None:
     ],
 )
 def test_celery_schedules_have_no_differences(schedule: str) -> None:
-    assert compare(celery(schedule), NOW) == []
+    assert differences(celery(schedule)) == []
 
 
 def test_celery_is_read_without_being_run() -> None:
@@ -182,6 +190,10 @@ CELERY_BEAT_SCHEDULE = {
     "a": {"task": "p.a", "schedule": timedelta(minutes=5)},
     "b": {"task": "p.b", "schedule": 60 * 5, "args": (1, "x"), "kwargs": {"k": [1]}},
     "c": {"task": "p.c", "schedule": load()},
+    "f": {"task": "p.f", "schedule": solar("sunset", 51.5, -0.1)},
+    "g": {"task": "send-mail", "schedule": crontab(hour=7, minute=0)},
+    "h": {"task": "p.h", "schedule": schedule(timedelta(days=1), relative=True)},
+    "i": {"task": "p.i", "schedule": 10, "args": (NAME,)},
     "d": {"task": "p.d", "schedule": 0.5},
     "e": {"task": "p.e", "schedule": crontab(hour=HOUR)},
 }
@@ -193,7 +205,17 @@ sender.add_periodic_task(10, add.s())
         ("b", "5m", "Asia/Tokyo"),
     ]
     assert imported.schedules[1].body[-1] == "task(1, 'x', k=[1])"
-    assert {it.where for it in imported.unreadable} == {"c", "d", "e", "line 11"}
+    assert {it.where: it.reason for it in imported.unreadable} == {
+        "c": "load() is neither crontab(...) nor a length of time",
+        "d": "every 0.5 s: Rota counts in whole seconds, from one on",
+        "e": "HOUR is not a literal",
+        "f": "Rota has no schedules by sunrise and sunset",
+        "g": "the task 'send-mail' does not say where its function is; schedule the function with "
+        '"0 7 * * *"',
+        "h": "relative=True rounds to the clock: write it as a crontab",
+        "i": "the argument NAME is not a literal",
+        "line 15": "add_periodic_task is a call: schedule its task with @app.schedule",
+    }
     assert len(declared(imported)) == 2
 
 
@@ -204,47 +226,58 @@ def test_celery_settings_may_be_json() -> None:
     assert [it.when for it in read_celery(text, None).schedules] == ["1m30s", "0 9 * * *"]
 
 
-def aps_fires(fields: dict[str, Any], start: datetime, end: datetime) -> list[datetime]:
-    """What APScheduler itself computes."""
-    trigger, previous = CronTrigger(timezone=LONDON, **fields), None
-    found: list[datetime] = []
-    now = start.astimezone(LONDON)
-    while len(found) < 2_000:
-        at = trigger.get_next_fire_time(previous, now)
-        if at is None or at.astimezone(UTC) >= end:
-            break
-        found.append(at.astimezone(UTC))
-        previous = at
-        now = (found[-1] + timedelta(microseconds=1)).astimezone(LONDON)
-    return found
+def test_a_file_without_a_beat_schedule_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="FILE: no beat schedule found; it is a dict named"):
+        read_celery("app = Celery()", None)
 
 
-APS_RULES: list[dict[str, Any]] = [
-    {"hour": 1, "minute": 30},
-    {"minute": 30},
-    {"day_of_week": "0", "hour": 9},
-    {"day_of_week": "mon-fri", "hour": "8-18/5", "minute": "15"},
-    {"day": "2nd fri", "hour": 9},
-    {"day": "last", "hour": 23},
-    {"day": "last sun", "hour": 1, "minute": 30},
-    {"day": "13", "day_of_week": "fri", "hour": 9},
-    {"week": "*/2", "day_of_week": "mon", "hour": 7},
-    {"month": "1,7", "day": "1"},
-    {"hour": "0-3", "minute": 15},
-]
-
-
-@pytest.mark.parametrize("fields", APS_RULES, ids=str)
-@pytest.mark.parametrize("start", [date(2027, 3, 1), date(2027, 10, 1)], ids=str)
-def test_an_apscheduler_job_fires_as_apscheduler_says(fields: dict[str, Any], start: date) -> None:
-    found = apscheduler(
-        "'cron', " + ", ".join(f"{name}={value!r}" for name, value in fields.items())
+def test_celery_options_become_a_queue_and_notes() -> None:
+    text = """beat_schedule = {"a": {"task": "p.a", "schedule": crontab(), "options": {
+        "queue": "reports", "expires": 60, "routing_key": "x"}}}"""
+    imported = read_celery(text, None)
+    (found,) = imported.schedules
+    assert found.notes == (
+        "expires is not carried over: a job that waited longer than that still runs",
+        "routing_key is not carried over",
     )
-    begin = datetime(start.year, start.month, start.day, tzinfo=LONDON)
-    end = begin + 45 * DAY
-    expected = aps_fires(fields, begin, end.astimezone(UTC))
-    assert their_fires(found, start, 45) == expected
-    assert compare(found, NOW) == []
+    (schedule,) = declared(imported)
+    assert schedule.define().queue == "reports"
+
+
+def test_beat_in_the_zone_of_its_host_asks_for_the_zone() -> None:
+    text = "enable_utc = False\nbeat_schedule = {'a': {'task': 'p.a', 'schedule': 60}}"
+    assert [it.where for it in read_celery(text, None).unreadable] == ["enable_utc"]
+
+
+def test_intervals_are_compared_from_a_common_start() -> None:
+    found = compare(celery("timedelta(minutes=5)"), NOW)
+    assert (found.fire_count, found.differences) == (731 * 288, [])
+    wrong = ImportedSchedule(**{**vars(celery("600")), "when": "5m"})
+    assert len(differences(wrong)) == 731 * 144
+
+
+@pytest.mark.parametrize("zone", ["Europe/London", "Australia/Lord_Howe", "Africa/Cairo"])
+@pytest.mark.parametrize(("gap", "fold"), [("shift", "first"), ("skip", "both")])
+def test_the_fast_search_finds_what_the_trigger_finds(zone: str, gap: Gap, fold: Fold) -> None:
+    found = crontab("*/30 0-3 * * *", ZoneInfo(zone))
+    schedule = ImportedSchedule(**{**vars(found), "options": {"gap": gap, "fold": fold}})
+    begin, end = datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)
+    trigger = make_trigger(
+        Recurrence(cron=schedule.when, zone=zone, start=begin, gap=gap, fold=fold)
+    )
+    expected, at = [], trigger.next_after(begin - timedelta(microseconds=1))
+    while at is not None and at < end:
+        expected.append(at)
+        at = trigger.next_after(at)
+    assert list(list_ours(schedule, begin, end)) == expected
+
+
+def test_fires_before_a_start_date_are_listed() -> None:
+    listed = differences(apscheduler("'cron', hour=9, start_date='2026-11-20 00:00:00'"))
+    assert [(it.at.day, it.is_ours, it.reason) for it in listed] == [
+        (18, True, "its start_date is not carried over"),
+        (19, True, "its start_date is not carried over"),
+    ]
 
 
 def test_a_crontab_in_apscheduler_counts_weekdays_from_monday() -> None:
@@ -275,17 +308,26 @@ def test_what_apscheduler_cannot_carry_over_is_left_out() -> None:
 s.add_job(f, "date", run_date="2027-01-01")
 s.add_job(f, "cron", year="2027")
 s.add_job(f, make_trigger())
+s.add_job(f, "cron", hour=3, end_date="2027-01-01")
+s.add_job(f, "interval", hours=1, args=[later])
 s.add_job("m:f", "interval", hours=1, jitter=30)
+s.add_job(clean.all, "interval", hours=1, args=[[1, "x"]])
 @s.scheduled_job("cron", hour=3)
 def nightly(): ...
 """
-    imported = read_apscheduler(text, LONDON)
-    assert {it.where for it in imported.unreadable} == {"line 2", "line 3", "line 4"}
+    imported = read_apscheduler(text, LONDON, "jobs")
+    assert {it.where for it in imported.unreadable} == {f"line {number}" for number in range(2, 7)}
     by_name = {it.name: it for it in imported.schedules}
     assert by_name["m_f"].options["jitter"] == "30s"
     assert by_name["m_f"].body[0] == "from m import f as task"
     assert by_name["nightly"].when == "0 3 * * *"
-    assert len(declared(imported)) == 2
+    assert by_name["clean_all"].body == ("from jobs import clean", "", "clean.all([1, 'x'])")
+    assert len(declared(imported)) == 3
+
+
+def test_a_program_without_jobs_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="FILE: no add_job or scheduled_job found"):
+        read_apscheduler("scheduler = BlockingScheduler()", LONDON)
 
 
 def test_a_file_that_is_not_python_is_refused() -> None:

@@ -19,6 +19,7 @@ sys.exit(status)
 """
 SERVER = {"starlette", "uvicorn", "jinja2", "httpx2", "prometheus_client"}
 DRIVERS = {"asyncpg", "pymongo", "redis"}
+MOST_MODULES_OF_WHY = 130
 COMMANDS = {"rota.cli.cron", "rota.cli.jobs", "rota.cli.rrule", "rota.cli.up", "rota.cli.why"}
 
 
@@ -47,6 +48,12 @@ def test_help_loads_no_command(tmp_path: Path) -> None:
     assert not packages & {*SERVER, *DRIVERS, "apsw"}
 
 
+def test_help_of_a_command_that_asks_a_server_loads_no_server(tmp_path: Path) -> None:
+    packages, modules = loaded_by(tmp_path, "jobs", "list", "--help")
+    assert not packages & {*DRIVERS, "apsw", "starlette", "uvicorn", "jinja2"}
+    assert not {"rota.server", "rota.scheduler", "rota.worker"} & modules
+
+
 def test_why_on_a_store_loads_its_driver_and_no_server(tmp_path: Path) -> None:
     async def create() -> str:
         async with await open_store(f"sqlite:///{tmp_path / 'rota.db'}") as store:
@@ -58,3 +65,4 @@ def test_why_on_a_store_loads_its_driver_and_no_server(tmp_path: Path) -> None:
     assert "apsw" in packages
     assert not packages & (SERVER | DRIVERS)
     assert not {"rota.client", "rota.server", "rota.scheduler", "rota.worker"} & modules
+    assert len(modules) <= MOST_MODULES_OF_WHY

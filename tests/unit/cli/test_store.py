@@ -155,7 +155,7 @@ def test_a_lock_timeout_that_makes_no_sense_is_refused(
 
 @pytest.mark.parametrize("command", ["status", "migrate"])
 def test_an_address_that_names_no_store_is_bad_input(rota: RunRota, command: str) -> None:
-    outcome = rota("store", command, "mysql://me:secret@host/rota", "--json")
+    outcome = rota("store", command, "oracle://me:secret@host/rota", "--json")
     assert outcome.status == 2
     assert outcome.error["type"] == "InvalidStoreUrlError"
     assert "secret" not in outcome.err

@@ -161,7 +161,7 @@ def test_an_unfinished_target_cannot_be_opened_and_the_copy_can_continue(
     asyncio.run(begin())
     refused = rota("jobs", "list", "--store", target)
     assert refused.status == 6
-    assert f"A copy from {source} into this store was begun and is not finished" in refused.err
+    assert f"A copy from {source} into this store is not finished" in refused.err
     status = rota("store", "status", target)
     assert status.status == 1
     assert "A copy into it was begun and is not finished; repeat it." in status.out

@@ -81,6 +81,17 @@ def test_a_revoked_token_is_listed_as_such(rota: RunRota, url: str) -> None:
     assert document["revoked_at"] == "2027-03-26T12:00:30Z"
 
 
+def test_the_beginning_of_a_token_id_is_enough(rota: RunRota, url: str) -> None:
+    made = rota("tokens", "create", "ada", "--scope", "read", "--store", url, "--json").document
+    other = rota("tokens", "create", "bob", "--scope", "read", "--store", url, "--json").document
+    assert rota("tokens", "revoke", made["id"][:10], "--store", url).out == "Revoked: ada.\n"
+    missing = rota("tokens", "revoke", "ffffffffff", "--store", url)
+    assert (missing.status, "begins with ffffffffff" in missing.err) == (3, True)
+    several = rota("tokens", "revoke", "", "--store", url)
+    assert several.status == 2
+    assert other["id"] in several.err
+
+
 def test_actions_are_in_the_audit_log(rota: RunRota, url: str) -> None:
     made = rota("tokens", "create", "ada", "--scope", "read", "--store", url, "--json").document
     rota("tokens", "revoke", made["id"], "--store", url)

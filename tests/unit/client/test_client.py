@@ -7,8 +7,8 @@ import httpx2
 import pytest
 
 from rota import errors
+from rota.cli.session import path_of
 from rota.client import Client, StoreAddress, open_client
-from rota.client.client import path_of
 from rota.testing import VirtualClock
 
 URL = "http://rota.example"

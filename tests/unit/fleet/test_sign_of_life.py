@@ -10,7 +10,8 @@ from tests.unit.worker.workshop import NOW
 
 from rota.errors import StoreUnavailableError
 from rota.fleet.identity import GONE, make_process_name, process_started
-from rota.fleet.presence import SignOfLife, sweep
+from rota.fleet.presence import SignOfLife
+from rota.stores.documents import remove_documents
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.testing import VirtualClock
@@ -55,7 +56,7 @@ async def test_a_sweep_removes_the_signs_of_processes_that_are_gone() -> None:
     store = MemoryStore()
     for name in ("a", "b"):
         await SignOfLife(store, PEERS, name).show(name.encode())
-    assert await sweep(store, PEERS, lambda it: it.key == "a") == 1
+    assert await remove_documents(store, PEERS, lambda it: it.key == "a") == 1
     assert await shown(store) == {"b": b"b"}
 
 

@@ -94,11 +94,11 @@ def test_a_job_can_be_sent_back_as_it_came(job: Job) -> None:
         ({"kind": "a b"}, "kind must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"),
     ],
 )
-def test_what_never_changes_is_refused_by_name(fields: dict[Any, Any], message: str) -> None:
+def test_a_fixed_field_cannot_be_amended(fields: dict[Any, Any], message: str) -> None:
     assert refused(a_job(attempt_count=1), fields) == message
 
 
-def test_what_never_changes_may_be_named_with_its_own_value() -> None:
+def test_a_fixed_field_may_be_given_with_its_own_value() -> None:
     job = a_job(attempt_count=1, occurrence_at=NOW)
     same = {
         "id": job.id,

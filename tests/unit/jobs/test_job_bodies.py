@@ -11,12 +11,12 @@ COLUMNS = frozenset(type(a_job()).__struct_fields__) - {"name", "payload", "retr
 BODIES = BodyCodec(COLUMNS)
 
 
-def test_what_is_usual_takes_no_room_even_when_it_was_spelled_out() -> None:
+def test_default_values_take_no_room_even_if_they_were_given() -> None:
     assert BODIES.encode(a_job(name="a")) == b'{"name":"a"}'
     assert BODIES.encode(a_job(name="a", retry_policy=RetryPolicy())) == b'{"name":"a"}'
 
 
-def test_what_is_not_usual_is_read_again() -> None:
+def test_values_other_than_the_defaults_are_read_again() -> None:
     policy = RetryPolicy(max_attempts=9)
     job = a_job(name="a", payload=[1, None], retry_policy=policy, trace="00-1")
     expected = {"name": "a", "payload": [1, None], "retry_policy": policy, "trace": "00-1"}

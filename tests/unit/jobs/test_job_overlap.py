@@ -102,7 +102,7 @@ def test_allow_makes_the_next_when_the_present_one_starts() -> None:
     assert ended(job, START + 5 * HOUR)[0].id == beside.id
 
 
-def test_what_was_missed_is_passed_over_by_allow_too() -> None:
+def test_missed_occurrences_are_skipped_with_overlap_allow_too() -> None:
     beside = begin_beside(running("allow", START), START + 5.5 * HOUR)
     assert beside is not None
     assert beside.due_at == START + 6 * HOUR

@@ -42,14 +42,14 @@ def test_any_json_value_is_kept_as_it_is(payload: Any) -> None:
     assert json.dumps(kept) == json.dumps(payload)
 
 
-def test_what_is_kept_is_a_copy() -> None:
+def test_a_payload_is_copied() -> None:
     payload: dict[str, Any] = {"a": [1]}
     kept = read_payload(payload)
     payload["a"].append(2)
     assert kept == {"a": [1]}
 
 
-def test_what_json_says_otherwise_is_kept_in_its_words() -> None:
+def test_values_that_json_writes_differently_are_kept_as_json_has_them() -> None:
     assert read_payload((1, {"colour": Colour.RED})) == [1, {"colour": "red"}]
 
 
@@ -81,7 +81,7 @@ def test_it_may_be_nested_only_so_deep(of: type) -> None:
     assert refused(nested(100_000, of)) == "must not be nested deeper than 64 levels"
 
 
-def test_what_holds_itself_is_refused_at_once() -> None:
+def test_a_payload_that_contains_itself_is_refused_at_once() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert "nested" in refused(circle)
@@ -112,7 +112,7 @@ def test_what_holds_itself_is_refused_at_once() -> None:
         (OddNumber(3), "must be JSON: "),
     ],
 )
-def test_what_some_store_would_change_is_refused(payload: Any, reason: str) -> None:
+def test_a_payload_that_some_store_would_change_is_refused(payload: Any, reason: str) -> None:
     assert reason in refused(payload)
     assert reason in refused({"usual": 1, "unusual": payload})
 

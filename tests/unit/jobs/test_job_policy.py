@@ -28,7 +28,7 @@ def test_a_valid_policy_is_kept_in_either_form(policy: RetryPolicy) -> None:
     )
 
 
-def test_what_is_left_out_takes_its_default() -> None:
+def test_missing_fields_take_their_defaults() -> None:
     defaults = RetryPolicy(
         max_attempts=3,
         backoff_strategy=BackoffStrategy.EXPONENTIAL,

@@ -64,7 +64,7 @@ def test_the_next_is_strictly_after_the_jobs_own_occurrence() -> None:
     assert following(daily, nine, nine - HOUR).at == nine + DAY
 
 
-def test_what_was_missed_is_not_made_up_for_but_counted() -> None:
+def test_missed_occurrences_are_counted_and_do_not_run() -> None:
     daily = Recurrence(cron="0 9 * * *", start=START)
     nine = START + 9 * HOUR
     assert following(daily, nine, nine + 3 * DAY + HOUR) == NextOccurrence(nine + 4 * DAY, 3, daily)

@@ -81,7 +81,7 @@ def test_no_decision_leaves_the_table_of_moves(name: str, job: Job, now: datetim
 
 @pytest.mark.parametrize("name", DECISIONS)
 @pytest.mark.parametrize("status", [C, F, B])
-def test_what_has_ended_stays_ended(name: str, status: JobStatus) -> None:
+def test_an_ended_job_stays_ended(name: str, status: JobStatus) -> None:
     with pytest.raises(IllegalMoveError, match=f"cannot move from {status} to"):
         DECISIONS[name](a_job(status=status), NOW)
 

@@ -106,7 +106,7 @@ def test_rules_are_read_as_people_write_them(text: str, keep: Keep) -> None:
         ("ended=9999999d", "ended must be at most 500000 days, or forever"),
     ],
 )
-def test_what_is_wrong_with_a_rule_is_said(text: str, said: str) -> None:
+def test_an_invalid_rule_is_refused_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(InvalidInputError, match="^" + said.replace("(", r"\(")):
         parse_keep(text)
 

@@ -11,7 +11,7 @@ from rota.errors import (
     SchemaOutdatedError,
     StoreUnavailableError,
 )
-from rota.fleet.workers import WORKERS, WorkerPresence
+from rota.fleet.presence import WORKERS, WorkerPresence
 from rota.ops.store_comparison import PROBE, UNFINISHED
 from rota.ops.store_copy import check_idle, plan_copy
 from rota.stores.inspection import StoreInspection

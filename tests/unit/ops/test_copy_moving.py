@@ -152,7 +152,7 @@ async def test_changes_in_the_source_during_a_copy_are_named() -> None:
     assert gone.key == "a"
     with pytest.raises(CopyDiffersError, match='document "a" of "tasks" differs') as caught:
         await copy(source, target)
-    assert caught.value.differences == ('document "a" of "tasks" differs',)
+    assert caught.value.differences == ['document "a" of "tasks" differs']
     assert await target.read(UNFINISHED, ["target"]), "nobody may work with it"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.events import Event
-from rota.fleet.workers import list_workers
+from rota.fleet.presence import list_workers
 from rota.gates import Maintenance, Scope
 from rota.jobs import Failed, Job, JobStatus, Outcome, Succeeded
 from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
@@ -100,6 +100,23 @@ async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
     assert (seen.id, seen.started_at, seen.tenants) == ("w", NOW, ("default",))
     await clock.advance(MINUTE)
     assert await list_workers(store, clock.now()) == []
+
+
+async def test_a_worker_over_http_shows_the_settings_of_its_requests(
+    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+) -> None:
+    own = HttpLeaseRequest(worker="own", limit=3, lease_for=2 * MINUTE, kinds=("mail",))
+    await desk.lease("default", own)
+    more = HttpLeaseRequest(worker="more", limit=2, concurrency=8, wait_for=timedelta(seconds=1))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(desk.lease("default", more))
+        await clock.advance(timedelta(seconds=2))
+    shown = {it.id: it for it in await list_workers(store, clock.now())}
+    assert (shown["own"].kinds, shown["own"].concurrency) == (("mail",), 3)
+    assert (shown["own"].batch, shown["own"].poll_ms, shown["own"].lease_ms) == (3, None, 120_000)
+    poll_ms = WorkerSettings().poll_for // timedelta(milliseconds=1)
+    assert (shown["more"].concurrency, shown["more"].batch) == (8, 2)
+    assert (shown["more"].poll_ms, shown["more"].lease_ms) == (poll_ms, 60_000)
 
 
 async def test_a_lease_of_an_invalid_length_is_refused(desk: HttpLeases) -> None:

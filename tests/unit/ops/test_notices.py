@@ -12,8 +12,7 @@ from rota.ops import task_notices
 from rota.ops.notices import find_notices, forget_ended
 from rota.ops.task_notices import ALL_READ_EVERY, WatchedTasks
 from rota.rail import Rail
-from rota.rail.alerts import list_watched
-from rota.rail.pauses import list_pauses
+from rota.rail.noted_series import list_pauses, list_watched
 from rota.scheduler import Scheduler, Watched
 from rota.scheduler.orders import pause_task, resume_task
 from rota.scheduler.storage import TASKS

@@ -8,10 +8,10 @@ import pytest
 from tests.unit.turns import count_turns
 
 from rota.errors import InvalidCursorError, InvalidJobError, JobNotFoundError
-from rota.jobs import JobStatus, Recurrence, RetryPolicy, decide_complete, decide_fail
+from rota.jobs import Ending, JobStatus, Recurrence, RetryPolicy, decide_complete, decide_fail
 from rota.ops.overview import count_jobs, take_overview
 from rota.ops.queues import list_queues
-from rota.ops.series import find_series, list_series
+from rota.ops.series import find_any_series, find_series, list_ended_series, list_series
 from rota.ops.tasks import explain_one_task, list_tasks, plan_tasks
 from rota.rail import Rail
 from rota.scheduler import Scheduler, SchedulerPolicy
@@ -91,6 +91,24 @@ async def test_a_paused_series_has_no_next_run_and_an_ended_one_is_not_there(
     assert (await list_series(store, "default", NOW)).items == ()
     with pytest.raises(JobNotFoundError):
         await find_series(store, "default", series_id, NOW)
+
+
+async def test_an_ended_series_is_found_as_long_as_a_job_of_it_is_kept(
+    store: MemoryStore, rail: Rail
+) -> None:
+    ended = await rail.schedule_recurring("digest", {}, interval="1h")
+    live = await rail.schedule_recurring("report", {}, interval="1h")
+    assert await list_ended_series(store, "default") == ()
+    await rail.cancel(ended)
+    (summary,) = await list_ended_series(store, "default")
+    assert (summary.id, summary.next_at, summary.ended_at) == (ended, None, NOW)
+    detail = await find_any_series(store, "default", ended, NOW)
+    assert (detail.series, detail.runs[0].ending) == (summary, Ending.CANCELLED)
+    assert (await find_any_series(store, "default", live, NOW)).series.ended_at is None
+    assert await list_ended_series(store, "other") == ()
+    await store.delete("default", ended)
+    with pytest.raises(JobNotFoundError):
+        await find_any_series(store, "default", ended, NOW)
 
 
 async def test_series_come_in_pages_and_only_to_their_tenant(

@@ -101,8 +101,8 @@ def test_a_document_can_be_read_by_a_person() -> None:
         ("quiet_hours/acme", b'{"zone":"UTC","holidays":["soon"]}', "date"),
         ("maintenance", b'{"windows":[{"until":"2026-05-01T12:00:00"}]}', "timezone"),
         ("maintenance/tenant/acme", b'{"windows":[{"reason":"\\n"}]}', "reason must not"),
-        ("maintenance/planet/mars", b'{"windows":[]}', "key names no gate"),
-        ("", b"{}", "key names no gate"),
+        ("maintenance/planet/mars", b'{"windows":[]}', "key does not name a gate"),
+        ("", b"{}", "key does not name a gate"),
     ],
 )
 def test_a_damaged_document_is_recognised(key: str, body: bytes, reason: str) -> None:

@@ -122,6 +122,13 @@ async def test_tokens_that_were_not_used_go_back(store: MemoryStore) -> None:
             await end(store, job)
 
 
+async def test_only_a_limit_with_a_rate_has_a_bucket(store: MemoryStore) -> None:
+    await set_limit(store, Limit(tenant="a", rate=Rate(count=2, per=MINUTE)))
+    await set_limit(store, Limit(tenant="b", running=3))
+    await LimitWatch(store).lease(a_request(), NOW)
+    assert [it.key async for page in store.scan(BUCKETS) for it in page] == ["tenant/a"]
+
+
 async def test_where_nothing_is_due_no_token_is_moved(store: MemoryStore) -> None:
     await set_limit(store, Limit(queue="quiet", rate=Rate(count=3, per=MINUTE)))
     watch = LimitWatch(store)

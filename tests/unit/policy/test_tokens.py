@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from rota.policy.limits import BUCKETS, Limit, Rate
-from rota.policy.watch import Rated, give_back, rated_of, reserve
+from rota.policy.limits import BUCKETS, Rate
+from rota.policy.watch import give_back, reserve
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FIVE = Rated("queue/mail", Rate(count=5, per=timedelta(minutes=1)))
-TWO = Rated("tenant/a", Rate(count=2, per=timedelta(minutes=1)))
+FIVE = {"queue/mail": Rate(count=5, per=timedelta(minutes=1))}
+TWO = {"tenant/a": Rate(count=2, per=timedelta(minutes=1))}
 
 
 class Contended(MemoryStore):
@@ -33,46 +33,41 @@ class Contended(MemoryStore):
 
 async def test_each_bucket_gives_what_it_has() -> None:
     store = MemoryStore()
-    assert (await reserve(store, [FIVE, TWO], 3, NOW)).counts == {FIVE.key: 3, TWO.key: 2}
-    assert (await reserve(store, [FIVE, TWO], 3, NOW)).counts == {FIVE.key: 2, TWO.key: 0}
+    assert (await reserve(store, FIVE | TWO, 3, NOW)).counts == {"queue/mail": 3, "tenant/a": 2}
+    assert (await reserve(store, FIVE | TWO, 3, NOW)).counts == {"queue/mail": 2, "tenant/a": 0}
 
 
 async def test_those_that_were_not_used_can_be_taken_again() -> None:
     store = MemoryStore()
-    await reserve(store, [FIVE, TWO], 9, NOW)
-    await give_back(store, [FIVE, TWO], {FIVE.key: 4, TWO.key: 0}, NOW)
-    assert (await reserve(store, [FIVE, TWO], 9, NOW)).counts == {FIVE.key: 4, TWO.key: 0}
+    await reserve(store, FIVE | TWO, 9, NOW)
+    await give_back(store, FIVE | TWO, {"queue/mail": 4, "tenant/a": 0}, NOW)
+    assert (await reserve(store, FIVE | TWO, 9, NOW)).counts == {"queue/mail": 4, "tenant/a": 0}
 
 
 async def test_nothing_is_written_where_nothing_is_taken() -> None:
     store = MemoryStore()
-    await reserve(store, [TWO], 2, NOW)
-    before = await store.read(BUCKETS, [TWO.key])
-    await reserve(store, [TWO], 2, NOW)
-    await give_back(store, [TWO], {TWO.key: 0}, NOW)
-    assert await store.read(BUCKETS, [TWO.key]) == before
+    await reserve(store, TWO, 2, NOW)
+    before = await store.read(BUCKETS, ["tenant/a"])
+    await reserve(store, TWO, 2, NOW)
+    await give_back(store, TWO, {"tenant/a": 0}, NOW)
+    assert await store.read(BUCKETS, ["tenant/a"]) == before
 
 
 async def test_concurrent_reservations_use_each_token_once() -> None:
     store = MemoryStore()
-    calls = (reserve(store, [FIVE], 2, NOW) for _ in range(10))
-    assert sum(each.counts[FIVE.key] for each in await asyncio.gather(*calls)) <= 5
+    calls = (reserve(store, FIVE, 2, NOW) for _ in range(10))
+    assert sum(each.counts["queue/mail"] for each in await asyncio.gather(*calls)) <= 5
 
 
 async def test_a_lost_race_is_retried_but_not_forever() -> None:
     store = Contended()
-    assert (await reserve(store, [FIVE], 3, NOW)).counts == {FIVE.key: 0}
+    assert (await reserve(store, FIVE, 3, NOW)).counts == {"queue/mail": 0}
     store.rival_count = 1
-    assert (await reserve(store, [FIVE], 3, NOW)).counts == {FIVE.key: 3}
+    assert (await reserve(store, FIVE, 3, NOW)).counts == {"queue/mail": 3}
 
 
 async def test_a_bucket_that_cannot_be_read_is_replaced_by_a_full_one() -> None:
     store = MemoryStore()
-    await store.write_all([DocumentWrite(BUCKETS, TWO.key, None, b"\xff")])
-    assert (await reserve(store, [TWO], 9, NOW)).counts == {TWO.key: 2}
-    assert (await reserve(store, [TWO], 9, NOW)).counts == {TWO.key: 0}
-
-
-def test_only_a_rate_needs_a_bucket() -> None:
-    assert rated_of(Limit(tenant="a", running=1)) is None
-    assert rated_of(Limit(tenant="a", rate=TWO.rate)) == TWO
+    await store.write_all([DocumentWrite(BUCKETS, "tenant/a", None, b"\xff")])
+    assert (await reserve(store, TWO, 9, NOW)).counts == {"tenant/a": 2}
+    assert (await reserve(store, TWO, 9, NOW)).counts == {"tenant/a": 0}

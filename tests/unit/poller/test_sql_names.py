@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.poller.sql import SqlTableStore
-from rota.poller.sql_names import quote_table, read_columns, read_condition
+from rota.poller.sql import SqlTableStore, quote_table, read_columns, read_condition
 
 COLUMNS = (
     "id_column",

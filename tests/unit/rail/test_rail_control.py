@@ -125,11 +125,11 @@ async def test_a_caller_that_loses_every_race_gets_an_error(clock: VirtualClock)
         rail = Rail(store, clock=clock)
         job_id = await hourly(rail)
         for verb in (rail.cancel, rail.pause, rail.run_now):
-            with pytest.raises(ConflictError, match="was changed by others each time"):
+            with pytest.raises(ConflictError, match="keeps being changed by other callers"):
                 await verb(job_id)
         paused = (await store.get("default", [job_id]))[job_id]
         store._tables.put(replace(paused, is_paused=True))
-        with pytest.raises(ConflictError, match="was changed by others each time"):
+        with pytest.raises(ConflictError, match="keeps being changed by other callers"):
             await rail.resume(job_id)
 
 

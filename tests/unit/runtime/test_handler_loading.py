@@ -65,8 +65,8 @@ def test_a_function_of_a_worker_registers_by_itself(module: str) -> None:
 def test_the_options_of_a_registrys_handlers_are_kept(module: str) -> None:
     worker = Worker(MemoryStore())
     register_handlers(worker, load_handlers([f"{module}:registry"]), {})
-    assert worker._handlers["greet"].notifies
-    assert not worker._handlers["count"].notifies
+    assert worker._resources.handlers["greet"].notifies
+    assert not worker._resources.handlers["count"].notifies
 
 
 def test_a_handler_of_ones_own_takes_the_place_of_a_built_in_one(module: str) -> None:
@@ -74,7 +74,7 @@ def test_a_handler_of_ones_own_takes_the_place_of_a_built_in_one(module: str) ->
     registrations = load_handlers([f"{module}:register"])
     register_handlers(worker, registrations, {"greet": print, "log.message": print})
     assert sorted(worker.kinds) == ["greet", "log.message"]
-    assert worker._handlers["greet"].work is not print
+    assert worker._resources.handlers["greet"].work is not print
 
 
 @pytest.mark.parametrize(

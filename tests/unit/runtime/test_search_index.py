@@ -10,7 +10,8 @@ from tests.unit.search.corpus import find_ids, make_indexer, some_jobs
 
 from rota.clock.idle import turn
 from rota.clock.system import SystemClock
-from rota.runtime.search_index import indexing
+from rota.runtime.process import in_background
+from rota.runtime.search_index import keep_index
 from rota.search import indexer
 from rota.search.index import read_state
 from rota.stores.memory import MemoryStore
@@ -37,7 +38,7 @@ async def is_indexed(store: MemoryStore) -> bool:
 
 
 async def test_a_process_keeps_the_index(store: MemoryStore) -> None:
-    async with indexing(store, SystemClock(), list_tenants):
+    async with in_background(keep_index(store, SystemClock(), list_tenants), "index"):
         while not await is_indexed(store):
             await turn()
     assert await find_ids(store, "kind:report") == await find_ids(
@@ -51,13 +52,13 @@ async def test_a_process_without_an_index_removes_it(
     await make_indexer(store, VirtualClock(NOW)).run_once()
     assert await is_indexed(store)
     monkeypatch.setenv("ROTA_SEARCH_INDEX", "off")
-    async with indexing(store, SystemClock(), list_tenants):
+    async with in_background(keep_index(store, SystemClock(), list_tenants), "index"):
         while await is_indexed(store):
             await turn()
 
 
 async def test_under_a_virtual_clock_nothing_is_indexed(store: MemoryStore) -> None:
     clock = VirtualClock(NOW)
-    async with indexing(store, clock, list_tenants):
+    async with in_background(keep_index(store, clock, list_tenants), "index"):
         await clock.advance(timedelta(minutes=5))
     assert not await is_indexed(store)

@@ -20,8 +20,8 @@ from rota.runtime.watch import Watch
 from rota.runtime.webhook import WebhookSender
 from rota.stores.inspection import StoreInspection
 from rota.stores.memory import MemoryStore
+from rota.telemetry.fleet_metrics import NoticeMetrics
 from rota.telemetry.health import complete_store_status
-from rota.telemetry.notice_metrics import NoticeMetrics
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

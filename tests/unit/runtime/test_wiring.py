@@ -40,7 +40,11 @@ async def test_an_absolute_file_takes_four_slashes(tmp_path: Path) -> None:
     [
         ("", "does not start with a scheme"),
         ("rota.db", "does not start with a scheme"),
-        ("mysql://host/rota", "known schemes are memory, mongodb, postgresql, redis and sqlite"),
+        ("oracle://host/rota", "known schemes are memory, mongodb, mysql, postgresql, redis,"),
+        ("mysql://host/rota", "the host or the user is missing; write mysql://user:password@host"),
+        ("mariadb://user@host", "the name of one database is needed"),
+        ("mysql://user@host/rota?ssl=1", "it has no options"),
+        ("mysql://user@host:port/rota", "it cannot be read as an address"),
         ("postgresql://host/rota?schema=No", "the schema must be named"),
         ("mongodb://host/ro+ta", "the name of a database is 1 to 63 letters"),
         ("redis://host/rota", "a database of Redis is a number"),
@@ -100,7 +104,7 @@ async def test_a_store_on_this_host_has_the_clock_of_the_host(kind: str, tmp_pat
         assert isinstance(clock, SystemClock)
 
 
-@pytest.mark.parametrize("server", ["postgres", "redis", "mongo"])
+@pytest.mark.parametrize("server", ["postgres", "mysql", "redis", "mongo"])
 async def test_a_store_on_a_server_has_the_clock_of_the_server(
     request: pytest.FixtureRequest, server: str
 ) -> None:

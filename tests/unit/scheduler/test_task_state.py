@@ -59,7 +59,9 @@ def test_failures_in_a_row_are_counted() -> None:
         ({"registered_at": NOON, "last_attempt_at": NOON + SECOND}, NOON + SECOND),
     ],
 )
-def test_what_is_answered(fields: dict[str, Any], expected: datetime | None) -> None:
+def test_occurrences_up_to_this_instant_need_no_run(
+    fields: dict[str, Any], expected: datetime | None
+) -> None:
     assert a_state(**fields).answered_until == expected
 
 

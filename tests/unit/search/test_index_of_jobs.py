@@ -1,7 +1,9 @@
 """The index in the background, and searches that use it."""
 
+from collections import Counter
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,8 +16,10 @@ from tests.unit.search.corpus import (
     some_jobs,
 )
 
-from rota.jobs import Job, JobStatus
-from rota.ops.search import count_states, search_jobs, suggest
+from rota.jobs import Job, JobState, JobStatus, find_state
+from rota.ops import job_counts
+from rota.ops.job_counts import count_states
+from rota.ops.search import search_jobs, suggest
 from rota.search import index, indexer, lookup
 from rota.search.index import BLOCKS, HEADS, OPEN_JOBS, STATES, read_state
 from rota.search.indexer import forget_index
@@ -225,17 +229,54 @@ async def test_counts_and_sorts_use_the_index(
     jobs = some_jobs(120, START, Random(17))
     await load(store, jobs)
     await make_indexer(store, clock).run_once()
-    counted = await count_states(store, "default", parse_query("kind:report state:failed"))
+    query = parse_query("kind:report state:failed")
+    counted = await count_states(store, "default", query, clock.now())
     reports = [job for job in jobs if job.kind == "report"]
-    assert not counted.is_capped
-    for status in JobStatus:
-        assert counted.counts[status] == sum(job.status is status for job in reports)
+    assert counted.at_least == ()
+    expected = Counter(find_state(job, clock.now()) for job in reports)
+    assert counted.counts == {state: expected[state] for state in JobState}
     page = await search_jobs(store, "default", parse_query("kind:report sort:oldest"), limit=3)
     assert [job.id for job in page.items] == [job.id for job in reports[:3]]
     rest = await search_jobs(
         store, "default", parse_query("kind:report sort:oldest"), cursor=page.next_cursor, limit=3
     )
     assert [job.id for job in rest.items] == [job.id for job in reports[3:6]]
+
+
+async def test_a_common_word_is_counted_from_the_index_alone(
+    store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_counts, "MOST_COUNTED", 20)
+    monkeypatch.setattr(job_counts, "SURELY_MANY", 25)
+    jobs = some_jobs(300, START, Random(21))
+    await load(store, jobs)
+    await make_indexer(store, clock).run_once()
+    searched: list[frozenset[JobState]] = []
+    find_in = lookup.find_in
+
+    async def find(*given: Any) -> Any:
+        searched.append(given[1].states)
+        return await find_in(*given)
+
+    monkeypatch.setattr(job_counts, "find_in", find)
+    found = await count_states(store, "default", parse_query("mail"), clock.now())
+    assert searched == [frozenset(JobState) - {JobState.COMPLETED}]
+    assert found.counts[JobState.COMPLETED] == 20
+    assert found.counts[JobState.DEAD] + found.counts[JobState.DUE] == 20
+    assert set(found.at_least) == set(JobState)
+    monkeypatch.setattr(job_counts, "MOST_COUNTED", 1_000)
+    monkeypatch.setattr(lookup, "MOST_LOOKED_AT", 1_000)
+    exact = await count_states(store, "default", parse_query("mail"), clock.now())
+    expected = Counter(
+        find_state(job, clock.now()) for job in jobs if "mail" in job.kind + job.name
+    )
+    assert exact.at_least == (JobState.COMPLETED,)
+    assert exact.counts[JobState.DEAD] == expected[JobState.DEAD]
+    assert exact.counts[JobState.DUE] == expected[JobState.DUE]
+    mixed = parse_query("mail state:due,dead", clock.now())
+    page = await search_jobs(store, "default", mixed, limit=100)
+    assert len(page.items) == min(100, expected[JobState.DEAD] + expected[JobState.DUE])
+    assert {find_state(job, clock.now()) for job in page.items} == {JobState.DEAD, JobState.DUE}
 
 
 async def test_suggestions_come_from_the_index(store: MemoryStore, clock: VirtualClock) -> None:
@@ -254,7 +295,7 @@ async def test_suggestions_come_from_the_index(store: MemoryStore, clock: Virtua
     ]
     assert sorted(await texts("error:")) == ["error:KeyError", "error:Timeout"]
     assert "welcome" in await texts("wel")
-    assert len(await texts("")) == 9
+    assert len(await texts("")) == 10
 
 
 async def test_broad_ranges_of_terms_are_left_to_the_jobs_themselves(

@@ -3,8 +3,8 @@
 import pytest
 
 from rota.errors import InvalidInputError
-from rota.jobs import Job, JobFilter, JobStatus
-from rota.search.query import JobQuery, parse_query
+from rota.jobs import Job, JobFilter, JobState, JobStatus
+from rota.search.query import JobQuery, drop_tenant, parse_query
 from rota.testing import a_job
 
 JOB = a_job(
@@ -76,7 +76,7 @@ def accepts(query: JobQuery, job: Job) -> bool:
     ("text", "part"),
     [
         ("colour:red", 'the field "colour"'),
-        ("state:lost", "pending, ready, due, later"),
+        ("state:lost", "pending, scheduled, held, retrying"),
         ("payload.order", "payload.order=7"),
         ("kind:", "nothing after kind:"),
         ("id:xyz", 'the id "xyz"'),
@@ -89,6 +89,21 @@ def test_a_mistake_is_named(text: str, part: str) -> None:
     with pytest.raises(InvalidInputError, match=r"^(q|state) ") as caught:
         parse_query(text)
     assert part in caught.value.message
+
+
+def test_several_states_of_one_status_or_of_many() -> None:
+    query = parse_query("state:dead,cancelled")
+    assert query.wanted.status is JobStatus.FAILED
+    assert query.states == {JobState.DEAD, JobState.CANCELLED}
+    mixed = parse_query("state:due,running")
+    assert mixed.wanted.status is None
+    assert mixed.states == {JobState.DUE, JobState.RUNNING}
+    assert parse_query("state:failed").states == frozenset()
+
+
+def test_a_tenant_can_be_named_and_dropped() -> None:
+    assert parse_query("tenant:acme welcome").wanted.tenant == "acme"
+    assert drop_tenant('tenant:acme welcome "two words"') == 'welcome "two words"'
 
 
 def test_a_filter_on_top_leaves_what_was_typed() -> None:

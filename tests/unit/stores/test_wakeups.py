@@ -3,7 +3,6 @@
 import asyncio
 
 from rota.stores.wakeups import Wakeups
-from rota.testing import a_job
 
 
 async def is_woken(waiting: "asyncio.Task[None]") -> bool:
@@ -22,7 +21,7 @@ async def test_only_interested_listeners_are_woken() -> None:
         wakeups.listen(tenants=["acme"]) as acme,
         wakeups.listen(queues=["mail"], tenants=["other"]) as neither,
     ):
-        wakeups.ring([a_job(queue="mail", tenant="acme")])
+        wakeups.ring_partitions([("acme", "mail")])
         listeners = (mail, acme, neither)
         heard = [await is_woken(asyncio.create_task(each.wait())) for each in listeners]
     assert heard == [True, True, False]
@@ -31,8 +30,8 @@ async def test_only_interested_listeners_are_woken() -> None:
 async def test_several_happenings_are_one() -> None:
     wakeups = Wakeups()
     async with wakeups.listen() as listener:
-        wakeups.ring([a_job()])
-        wakeups.ring([a_job()])
+        wakeups.ring_partitions([("acme", "mail")])
+        wakeups.ring_partitions([("acme", "mail")])
         assert await is_woken(asyncio.create_task(listener.wait()))
         assert not await is_woken(asyncio.create_task(listener.wait()))
 
@@ -40,7 +39,7 @@ async def test_several_happenings_are_one() -> None:
 async def test_nothing_is_heard_when_nothing_became_ready() -> None:
     wakeups = Wakeups()
     async with wakeups.listen() as listener:
-        wakeups.ring([])
+        wakeups.ring_partitions([])
         assert not await is_woken(asyncio.create_task(listener.wait()))
 
 
@@ -48,5 +47,5 @@ async def test_a_listener_that_left_is_forgotten() -> None:
     wakeups = Wakeups()
     async with wakeups.listen() as listener:
         pass
-    wakeups.ring([a_job()])
+    wakeups.ring_partitions([("acme", "mail")])
     assert not await is_woken(asyncio.create_task(listener.wait()))

@@ -12,7 +12,8 @@ from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry import totals
 from rota.telemetry.counters import OTHER
-from rota.telemetry.metrics import FleetMetrics, Metrics
+from rota.telemetry.fleet_metrics import FleetMetrics
+from rota.telemetry.metrics import Metrics
 from rota.telemetry.stats import STATS
 from rota.telemetry.stats_recorder import StatsRecorder
 from rota.telemetry.totals import TOTALS, FleetTotals, read_totals

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from types import SimpleNamespace
 from unittest import mock
 
 import dateutil.rrule
@@ -91,7 +92,9 @@ def _bounded_at(horizon: datetime) -> Iterator[None]:
             raise _HorizonReached
         return calendar.monthrange(year, month)
 
-    bounded = mock.Mock(isleap=isleap, monthrange=monthrange, firstweekday=calendar.firstweekday)
+    bounded = SimpleNamespace(
+        isleap=isleap, monthrange=monthrange, firstweekday=calendar.firstweekday
+    )
     with mock.patch.object(dateutil.rrule, "calendar", bounded):
         yield
 

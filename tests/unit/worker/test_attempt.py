@@ -275,9 +275,7 @@ async def test_an_attempt_that_takes_too_long_is_cut_short_and_has_failed(shop: 
 
 
 @pytest.mark.parametrize("end", ["return", "raise"])
-async def test_what_a_handler_makes_of_its_timeout_does_not_matter(
-    shop: Workshop, end: str
-) -> None:
+async def test_a_handler_cannot_turn_its_timeout_into_a_success(shop: Workshop, end: str) -> None:
     async def excuse(_: Context) -> None:
         try:
             await shop.clock.sleep(MINUTE)

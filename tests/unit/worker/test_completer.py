@@ -67,7 +67,7 @@ def _taken_by_another(change: Change) -> Any:
 @pytest.mark.parametrize(
     "outcome", [Succeeded(), Failed("boom"), Interrupted()], ids=lambda it: type(it).__name__
 )
-def test_what_another_did_is_not_taken_for_ones_own(outcome: Any) -> None:
+def test_a_change_by_another_worker_is_not_taken_for_our_own(outcome: Any) -> None:
     job = running()
     change = decide(job, outcome, NOW, 0.0)
     rescued = decide_lost(job, NOW + MINUTE).job
@@ -95,7 +95,7 @@ async def test_a_single_job_is_written_at_once(shop: Workshop) -> None:
     assert shop.clock.now() == NOW
 
 
-async def test_what_ends_during_a_write_goes_into_the_next_one(shop: Workshop) -> None:
+async def test_attempts_that_end_during_a_write_go_into_the_next_one(shop: Workshop) -> None:
     async def take_long() -> None:
         await shop.clock.sleep(SECOND)
 
@@ -227,7 +227,7 @@ async def test_a_store_that_is_closed_ends_the_worker(shop: Workshop) -> None:
         await shop.clock.run(shop.start())
 
 
-async def test_what_cannot_be_written_before_the_end_is_counted(shop: Workshop) -> None:
+async def test_outcomes_that_cannot_be_written_before_the_end_are_counted(shop: Workshop) -> None:
     shop.make_worker({"work": succeed}, WorkerSettings(grace_for=SECOND))
     job = await shop.add()
     shop.hooked.before["apply"] = be_down

@@ -175,7 +175,7 @@ async def test_a_place_that_a_handler_will_not_leave_is_given_to_another(shop: W
     defiant.released.set()
 
 
-async def test_what_comes_out_of_a_given_up_place_is_ignored_and_no_place_is_added(
+async def test_the_result_of_an_abandoned_slot_is_ignored_and_no_slot_is_added(
     shop: Workshop,
 ) -> None:
     defiant, running, most = Defiant(), 0, 0
@@ -202,7 +202,9 @@ async def test_what_comes_out_of_a_given_up_place_is_ignored_and_no_place_is_add
     assert len(shop.told(JobSettled)) == 6
 
 
-async def test_what_was_given_up_is_settled_once_even_if_it_ends_after_all(shop: Workshop) -> None:
+async def test_an_abandoned_attempt_is_settled_once_even_if_its_handler_ends_later(
+    shop: Workshop,
+) -> None:
     defiant = Defiant()
     shop.make_worker({}, WorkerSettings(concurrency=1))
     shop.worker.handler("defiant", timeout=SECOND)(defiant)

@@ -39,7 +39,7 @@ async def test_a_job_may_run_for_longer_than_its_lease(shop: Workshop) -> None:
     assert (shop.told(JobStalled), await shop.attempts(job)) == ([], [])
 
 
-async def test_what_waits_for_its_turn_is_kept_too(shop: Workshop) -> None:
+async def test_leases_of_waiting_attempts_are_extended_too(shop: Workshop) -> None:
     async def linger(_: Context) -> None:
         await shop.clock.sleep(5 * MINUTE)
 
@@ -167,7 +167,7 @@ async def test_a_store_that_is_closed_between_two_beats_ends_the_worker(shop: Wo
         await shop.clock.run(once)
 
 
-async def test_what_is_settled_between_two_beats_is_not_taken_for_lost(shop: Workshop) -> None:
+async def test_a_job_settled_between_two_beats_is_not_lost(shop: Workshop) -> None:
     async def linger(_: Context) -> None:
         await shop.clock.sleep(5 * SECOND)
 

@@ -188,7 +188,7 @@ async def test_a_job_inserted_in_a_transaction_of_the_program_is_noticed(scene: 
         assert (await scene.look(job)).status is JobStatus.COMPLETED
 
 
-async def test_what_another_store_on_the_same_file_writes_is_noticed(scene: Scene) -> None:
+async def test_writes_of_another_store_on_the_same_file_are_noticed(scene: Scene) -> None:
     if not isinstance(scene.store, SqliteStore):
         pytest.skip("a store in memory has no file")
     async with scene.working(), await SqliteStore.open(SqliteSettings(scene.path)) as other:

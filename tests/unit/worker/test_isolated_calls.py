@@ -11,7 +11,7 @@ from rota.worker.calls import isolated
 variable = ContextVar("variable", default="outside")
 
 
-async def test_what_is_set_inside_stays_inside_over_every_wait() -> None:
+async def test_context_variables_set_by_the_work_stay_inside_it() -> None:
     async def work() -> list[str]:
         seen = [variable.get()]
         variable.set("inside")
@@ -31,7 +31,7 @@ async def test_it_runs_in_the_same_task() -> None:
     assert await isolated(work()) is asyncio.current_task()
 
 
-async def test_what_it_raises_is_raised() -> None:
+async def test_an_exception_of_the_work_is_raised() -> None:
     async def work() -> None:
         await turn()
         raise ValueError("boom")

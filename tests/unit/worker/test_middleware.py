@@ -64,7 +64,7 @@ async def test_middleware_gets_the_exception_itself(shop: Workshop, is_async: bo
     assert (await shop.look(job)).last_error == "KeyError: 'missing'"
 
 
-async def test_what_middleware_returns_and_raises_decides(shop: Workshop) -> None:
+async def test_the_result_of_the_middleware_decides_about_the_attempt(shop: Workshop) -> None:
     async def decide(context: Context, call_next: CallNext) -> Any:
         if context.payload["do"] == "snooze":
             return Snooze(MINUTE)

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.errors import StoreUnavailableError
-from rota.fleet.workers import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
+from rota.fleet.presence import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.worker import StopManner, WorkerSettings, list_workers
@@ -111,7 +111,7 @@ async def test_a_worker_not_seen_for_a_minute_is_gone() -> None:
     assert await list_workers(store, NOW + GONE_AFTER) == []
 
 
-async def test_what_is_left_of_the_gone_is_swept_by_the_others(shop: Workshop) -> None:
+async def test_workers_remove_the_signs_of_workers_that_are_gone(shop: Workshop) -> None:
     await keep(shop.hooked, a_presence(), a_presence(id="host:2:bb", seen_at=NOW + MINUTE))
     shop.start()
     await shop.pass_time(GONE_AFTER + SHOWN_EVERY)

@@ -37,7 +37,7 @@ def test_slow_jobs_are_not_taken_ahead() -> None:
     assert choose_limit(0, SLOW, batch=10) == 0
 
 
-def test_what_will_be_done_by_the_time_of_the_answer_is_taken_ahead() -> None:
+def test_jobs_are_leased_ahead_for_those_that_end_before_the_answer() -> None:
     assert choose_limit(0, FAST, batch=1_000) == 200
     assert choose_limit(-150, FAST, batch=1_000) == 50
     assert choose_limit(-200, FAST, batch=1_000) == 0
@@ -111,7 +111,7 @@ async def test_a_store_that_is_away_is_waited_for(shop: Workshop) -> None:
     assert (await shop.look(job)).status is JobStatus.COMPLETED
 
 
-async def test_what_is_leased_while_a_stop_is_asked_for_goes_back_unspent(shop: Workshop) -> None:
+async def test_jobs_leased_during_a_stop_are_handed_back_unspent(shop: Workshop) -> None:
     shop.make_worker({"work": succeed})
     job = await shop.add()
 

@@ -51,7 +51,7 @@ def make_worker(shop: Workshop, floor: Floor, poll_for: timedelta = SECOND) -> W
         (None, LeasedUnderLimits((), is_limited=True, again_at=NOW + 5 * SECOND), None),
     ],
 )
-def test_what_is_due_but_held_back_can_be_had_when_there_are_tokens(
+def test_due_jobs_under_a_rate_wait_for_the_next_token(
     due_in: int | None, allotment: LeasedUnderLimits, expected: int | None
 ) -> None:
     due_at = None if due_in is None else NOW + due_in * SECOND

@@ -84,7 +84,7 @@ async def test_reports_are_written_about_once_a_second_however_many_there_are() 
     await shop.close()
 
 
-async def test_what_a_dead_worker_left_is_replaced_and_never_shown(shop: Workshop) -> None:
+async def test_progress_of_a_dead_worker_is_replaced_and_never_shown(shop: Workshop) -> None:
     left = b'{"token":0,"done":9,"at":"2026-05-01T00:00:00Z"}'
 
     async def work(context: Context) -> None:

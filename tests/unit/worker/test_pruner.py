@@ -15,6 +15,7 @@ from rota.jobs.retention import DEFAULT_KEEP, FOREVER, KEEP_EVERYTHING, Keep, Re
 from rota.policy.audit import AuditedAction, TenantAudit, read_audit, record_action
 from rota.policy.once import Ledger
 from rota.policy.retention import RETENTION, StoredRule, encode_rule, read_progress, rule_key
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.stores.protocol import DocumentWrite, Pruned
 from rota.testing import a_job
 from rota.worker import WorkerSettings
@@ -94,7 +95,18 @@ class Stage:
         random, registry = Random(1), Registry(None, ())
         settings, outage = WorkerSettings(), Outage(events)
         return Pruner(
-            Resources(self.store, self.clock, settings, registry, events, random, name, outage),
+            Resources(
+                self.store,
+                self.clock,
+                settings,
+                registry,
+                events,
+                random,
+                name,
+                outage,
+                GateWatch(self.store),
+                LimitWatch(self.store),
+            ),
             keep,
         )
 

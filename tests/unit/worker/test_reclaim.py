@@ -7,6 +7,7 @@ from rota.clock.system import SystemClock
 from rota.events import EventEmitter
 from rota.fleet.outage import Outage
 from rota.jobs import JobStatus
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import LeaseRequest
 from rota.testing import a_job
@@ -33,7 +34,8 @@ async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str)
         ):
             await store.lease(LeaseRequest(worker=worker, limit=1, lease_for=MINUTE), taken_at)
         resources = Resources(
-            store, clock, settings, Registry({}, ()), events, Random(1), "me", Outage(events)
+            *(store, clock, settings, Registry({}, ()), events, Random(1), "me", Outage(events)),
+            *(GateWatch(store), LimitWatch(store)),
         )
         assert await Rescuer(resources, Flow(), [asked_at]).reclaim() == 1
         kept = await store.get(jobs[0].tenant, [job.id for job in jobs])

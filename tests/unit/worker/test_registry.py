@@ -55,7 +55,7 @@ async def generate_later(_: Context) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("work", [None, "module.function", generate, generate_later])
-def test_what_cannot_be_called_or_would_not_run_is_refused(work: Any) -> None:
+def test_work_that_cannot_be_called_is_refused(work: Any) -> None:
     with pytest.raises(InvalidInputError) as caught:
         Registry({"kind": work}, ())
     assert caught.value.details["field"] == "handler"

@@ -12,7 +12,7 @@ from rota.events import JobFailed, JobSettled
 from rota.jobs import Attempt, Job, JobStatus, RetryPolicy
 from rota.telemetry.logs import JsonFormatter
 from rota.worker import Context, Discard, WorkerSettings
-from rota.worker.reports import LARGEST_RESULT, format_traceback
+from rota.worker.attempts import LARGEST_RESULT, format_traceback
 
 LAST = RetryPolicy(max_attempts=1)
 
@@ -42,7 +42,7 @@ async def result_of(shop: Workshop, job: Job) -> bytes | None:
     return (await shop.store.results(job.tenant, [job.id])).get(job.id)
 
 
-async def test_what_a_handler_returns_is_kept_as_its_encoder_says(shop: Workshop) -> None:
+async def test_a_result_is_kept_as_its_encoder_writes_it(shop: Workshop) -> None:
     async def work(_: Context) -> dict[str, int]:
         return {"sent": 7}
 
@@ -92,7 +92,7 @@ async def test_a_result_has_at_most_64_kib(shop: Workshop, size: int, status: Jo
     assert (await result_of(shop, job) is None) is (status is JobStatus.FAILED)
     if status is JobStatus.FAILED:
         assert job.last_error == (
-            "ResultTooLargeError: the result has 65537 bytes of JSON, 65536 are the most; "
+            "ResultTooLargeError: the result has 65537 bytes of JSON, at most 65536 are kept; "
             "store it elsewhere and return where it is"
         )
 

@@ -10,6 +10,7 @@ from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, o
 from rota.events import EventEmitter, JobStalled
 from rota.fleet.outage import Outage
 from rota.jobs import Ending, Interrupted, Job, JobStatus, Lost, RetryPolicy
+from rota.policy.watch import GateWatch, LimitWatch
 from rota.stores.protocol import LeaseRequest
 from rota.testing import a_job
 from rota.worker import WorkerSettings
@@ -34,6 +35,7 @@ def my_rescue(
     resources = Resources(
         *(shop.hooked, shop.clock, WorkerSettings(lease_for=MINUTE), Registry({}, ())),
         *(events, Random(1), "me", Outage(events)),
+        *(GateWatch(shop.hooked), LimitWatch(shop.hooked)),
     )
     flow = Flow()
     flow.held.update(Attempt(job, NOW + MINUTE) for job in held)
@@ -55,17 +57,17 @@ def test_the_jobs_of_others_are_lost() -> None:
     assert judge_expired(expired("other"), "me", set(), ()) == Lost()
 
 
-def test_what_one_holds_oneself_is_not_for_the_sweep() -> None:
+def test_a_job_that_the_worker_holds_is_not_rescued() -> None:
     job = expired("me")
     assert judge_expired(job, "me", {job.id}, ()) is None
     assert judge_expired(expired("other"), "me", {job.id}, ()) == Lost()
 
 
-def test_what_one_was_never_given_goes_back_unspent() -> None:
+def test_a_lease_without_an_answer_spends_no_attempt() -> None:
     assert judge_expired(expired("me"), "me", set(), [NOW]) == Interrupted()
 
 
-def test_what_one_has_let_go_of_is_lost() -> None:
+def test_a_job_that_the_worker_no_longer_holds_is_lost() -> None:
     assert judge_expired(expired("me"), "me", set(), [NOW - SECOND]) == Lost()
     assert judge_expired(expired("other"), "me", set(), [NOW]) == Lost()
 
@@ -188,7 +190,7 @@ async def test_a_job_that_was_leased_without_an_answer_goes_back_unspent_before_
     assert await shop.attempts(job) == []
 
 
-async def test_what_was_leased_without_an_answer_is_found_among_all_that_others_run(
+async def test_leases_without_an_answer_are_found_among_those_of_other_workers(
     shop: Workshop,
 ) -> None:
     await shop.add_many(2 * PAGE_SIZE + 9)
@@ -215,7 +217,7 @@ async def test_leased_and_arriving_jobs_are_not_returned(shop: Workshop) -> None
     assert {(await shop.look(job)).status for job in (held, coming)} == {JobStatus.RUNNING}
 
 
-async def test_what_was_asked_for_longer_ago_than_a_lease_is_left_to_the_sweep(
+async def test_an_unanswered_lease_that_has_expired_is_left_to_the_sweep(
     shop: Workshop,
 ) -> None:
     job = await shop.add()

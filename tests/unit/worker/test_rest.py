@@ -39,7 +39,7 @@ def test_polls_come_early_by_chance_and_never_late() -> None:
     assert choose_rest(SECOND, None, 0.999) < SECOND
 
 
-def test_what_is_due_already_is_not_asked_for_without_end() -> None:
+def test_a_job_that_stays_due_is_not_asked_for_in_a_busy_loop() -> None:
     assert choose_rest(SECOND, -MINUTE, 0.0) == timedelta(milliseconds=1)
 
 
@@ -219,7 +219,7 @@ async def test_writes_of_others_are_seen_without_notifications(quiet: Workshop) 
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_what_others_write_for_later_is_taken_when_it_is_due(quiet: Workshop) -> None:
+async def test_later_jobs_of_other_processes_are_leased_when_they_are_due(quiet: Workshop) -> None:
     quiet.start()
     await quiet.pass_time(SECOND)
     job = await quiet.add(due_at=quiet.clock.now() + 7 * SECOND)
@@ -266,7 +266,7 @@ async def test_constant_writes_by_others_do_not_keep_an_idle_worker_busy(
 
 
 @pytest.mark.usefixtures("real_time")
-async def test_what_others_write_is_seen_under_limits_too(quiet: Workshop) -> None:
+async def test_writes_of_other_processes_are_seen_under_limits_too(quiet: Workshop) -> None:
     await set_limit(quiet.hooked, Limit(tenant="a", running=1), clock=quiet.clock)
     quiet.start()
     await quiet.pass_time(10 * SECOND)

@@ -195,7 +195,7 @@ async def test_a_lease_that_fails_after_a_stop_was_asked_for_does_not_hold_up_th
     assert shop.clock.now() <= stopped_at + 2 * SECOND
 
 
-async def test_what_was_leased_without_an_answer_before_the_end_goes_back_unspent(
+async def test_unanswered_leases_are_handed_back_unspent_at_the_end(
     shop: Workshop,
 ) -> None:
     """Afterwards nobody would know that it has not begun."""

@@ -14,15 +14,21 @@ from rota.worker import Context, Snooze, StopManner, Worker, WorkerSettings
 
 
 async def test_handlers_are_given_or_declared(shop: Workshop) -> None:
-    worker = shop.make_worker({"given": succeed})
+    ran: list[tuple[str, str]] = []
+
+    async def given(context: Context) -> None:
+        ran.append(("given", context.job.kind))
+
+    worker = shop.make_worker({"given": given})
 
     @worker.handler("declared", notifies=True, timeout=MINUTE)
-    async def declared(_: Context) -> None:
-        """Nothing to do."""
+    async def declared(context: Context) -> None:
+        ran.append(("declared", context.job.kind))
 
     jobs = [await shop.add("given"), await shop.add("declared")]
     await worker.run_once()
     assert {(await shop.look(job)).status for job in jobs} == {JobStatus.COMPLETED}
+    assert sorted(ran) == [("declared", "declared"), ("given", "given")]
     assert declared.__name__ == "declared"
 
 

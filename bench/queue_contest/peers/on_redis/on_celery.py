@@ -13,7 +13,7 @@ from bench.queue_contest.peers.contestant import (
     paced,
 )
 from bench.queue_contest.peers.on_redis.laying import lay_in
-from celery import Celery  # type: ignore[import-not-found] # in an environment of its own
+from celery import Celery
 
 KIND = "noop"
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=ERROR")

@@ -13,7 +13,7 @@ from rota.jobs import Job, JobFilter, JobId, JobStatus, normalize_job_id
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
-from rota.rail.alerts import note_alerts
+from rota.rail.noted_series import note_alerts
 from rota.search.query import JobQuery, parse_query
 from rota.server.api.fields import (
     DEPENDENCIES,
@@ -96,7 +96,7 @@ class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = None
     q: Annotated[
         SearchText | None,
-        Meta(description="Words and fields: kind:email state:failed payload.order=7 welcome."),
+        Meta(description="Words and fields: kind:email state:dead payload.order=7 welcome."),
     ] = None
     kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
     queue: QueueName | None = None

@@ -1,7 +1,7 @@
 """One job: explanation, graph and attempts; retry, duplicate, cancel and run now."""
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +21,7 @@ from rota.rail.dead_letters import is_dead
 from rota.server.api.fields import Moment, Order, Uuid, WallTime, choose_moment, read_job
 from rota.server.api.jobs import ONE_JOB, CopyChanges, JobView, api_names, view_job
 from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.worker.progress import read_progress
 
 
 class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,11 +55,21 @@ class ResultChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = 0
 
 
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a running job is, as its handler reported it last."""
+
+    done: float
+    total: float | None
+    message: str | None
+    at: datetime
+
+
 class ResultView(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a job, as far as there is one.
 
     ``result`` is what the handler returned; null before the end, and if nothing was kept.
-    ``error`` and ``traceback`` are those of the last attempt of a job that failed.
+    ``error`` and ``traceback`` are those of the last attempt of a job that failed. ``progress`` is
+    that of a running job, if its handler reports any.
     """
 
     job_id: Uuid
@@ -67,6 +78,7 @@ class ResultView(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
     error: str | None = None
     traceback: str | None = None
+    progress: ProgressView | None = None
 
 
 class RetryChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,7 +159,8 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
         result = None if body is None else msgspec.Raw(body)
         return ResultView(job_id=job.id, status=job.status, has_ended=True, result=result)
     if not job.status.is_terminal:
-        return ResultView(job_id=job.id, status=job.status, has_ended=False)
+        progress = await _view_progress(call, job)
+        return ResultView(job_id=job.id, status=job.status, has_ended=False, progress=progress)
     attempts = await context.store.attempts(job.tenant, job.id)
     return ResultView(
         job_id=job.id,
@@ -156,6 +169,13 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
         error=job.last_error,
         traceback=attempts[-1].traceback if attempts else None,
     )
+
+
+async def _view_progress(call: Call[Any, Any], job: Job) -> ProgressView | None:
+    found = (await read_progress(call.context.store, [job])).get(job.id)
+    if found is None:
+        return None
+    return ProgressView(done=found.done, total=found.total, message=found.message, at=found.at)
 
 
 async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:

@@ -30,17 +30,17 @@ from rota.jobs import (
 )
 from rota.jobs.fields import read_instant, read_plain_queue
 from rota.jobs.search import DEFAULT_LIMIT, check_limit
+from rota.ops.job_counts import StateCounts, count_states
+from rota.ops.retention import read_retention
 from rota.ops.search import (
     Progress,
-    StateCounts,
     Suggestion,
-    count_states,
     suggest,
 )
 from rota.ops.search import search_jobs as search_by_text
 from rota.policy.audit import AuditedAction, record_action
-from rota.rail.alerts import note_alerts
 from rota.rail.environment import with_usual_attempts
+from rota.rail.noted_series import note_alerts
 from rota.search.query import JobQuery, Sort, parse_query
 from rota.server.api.fields import (
     DEPENDENCIES,
@@ -126,6 +126,16 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"due_
     completion: Completion | None
     created_at: Moment
     updated_at: Moment
+
+
+class JobDetails(JobView, frozen=True, kw_only=True, gc=False):
+    """A job with all its fields.
+
+    ``removed_at`` is there once the job has ended: from then on retention removes it, once no
+    other job depends on it. Null means never.
+    """
+
+    removed_at: Moment | UnsetType | None = UNSET
 
 
 class JobPage(msgspec.Struct, frozen=True, gc=False):
@@ -438,7 +448,7 @@ class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     q: Annotated[
         SearchText | None,
-        Meta(description="Words and fields: kind:email state:failed payload.order=7 welcome."),
+        Meta(description="Words and fields: kind:email state:dead payload.order=7 welcome."),
     ] = None
     text: Annotated[
         SearchText | None,
@@ -522,9 +532,14 @@ async def _check_queues(call: Call[Any, Any], job: Job) -> None:
         call.caller.check_queues(each.queue for each in found.values())
 
 
-async def get_job(call: Call[Nothing, Nothing]) -> JobView:
-    """Get a job."""
-    return view_job(await read_job(call))
+async def get_job(call: Call[Nothing, Nothing]) -> JobDetails:
+    """Get a job; of one that has ended also when retention removes it."""
+    job = await read_job(call)
+    details = msgspec.convert(job, JobDetails, from_attributes=True)
+    if not job.status.is_terminal:
+        return details
+    current = await read_retention(call.context.rail_context(job.tenant))
+    return msgspec.structs.replace(details, removed_at=current.removal_of(job))
 
 
 async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
@@ -601,13 +616,14 @@ async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
 
 
 async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
-    """Count the jobs that match a search in each status, up to 1,000.
+    """Count the jobs that match a search in each state, up to 1,000.
 
-    A status, a cursor and a limit in the request change nothing; they must be valid.
+    Of the states in ``at_least`` there may be more jobs. A state, a status, a cursor and a limit in
+    the request change nothing; they must be valid.
     """
     check_limit(call.query.limit)
-    query = call.query.as_query(call.context.clock.now())
-    return await count_states(call.context.store, call.caller.tenant, query)
+    now = call.context.clock.now()
+    return await count_states(call.context.store, call.caller.tenant, call.query.as_query(now), now)
 
 
 async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:

@@ -15,8 +15,7 @@ from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
 from rota.server.api.jobs import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.stores.protocol import HeldLease
-from rota.worker.executor import DISCARDED
-from rota.worker.reports import LARGEST_RESULT
+from rota.worker.attempts import DISCARDED, LARGEST_RESULT
 
 LEASES = "/api/v1/leases"
 MOST_SETTLED = 1_000
@@ -62,7 +61,7 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hours hold back jobs whose kind is in ``notifies``, unless the job or an operator says
     otherwise. The worker gets only jobs of its ``kinds``, if it names any; and a job with a version
     label only if that is among its ``labels``. Start the jobs within half a second of the answer:
-    a gate that closes takes that for granted.
+    a gate that closes takes that for granted. ``concurrency`` is shown with the other workers.
     """
 
     worker: WorkerName
@@ -73,6 +72,17 @@ class LeaseOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     notifies: Annotated[list[Kind], Meta(max_length=100)] = []
     kinds: Annotated[list[Kind], Meta(max_length=100)] = []
     labels: Annotated[list[Kind], Meta(max_length=100)] = []
+    concurrency: (
+        Annotated[
+            int,
+            Meta(
+                description="How many jobs the worker runs at once. Default: its limit.",
+                ge=1,
+                le=10_000,
+            ),
+        ]
+        | None
+    ) = None
 
 
 class LeasedJobs(msgspec.Struct, frozen=True):
@@ -175,6 +185,7 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
         notifies=frozenset(asked.notifies),
         labels=tuple(asked.labels),
         kinds=tuple(asked.kinds),
+        concurrency=asked.concurrency,
     )
     jobs = await call.context.leases.lease(call.caller.tenant, request, call.disconnected)
     return LeasedJobs(view_jobs(jobs))

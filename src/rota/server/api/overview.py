@@ -10,9 +10,9 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
-from rota.fleet.workers import list_workers
 from rota.ops.overview import Overview, take_overview
 from rota.ops.polled import list_pollers_of
+from rota.ops.workers import BusyWorker, find_crew
 from rota.server.api.fields import Moment
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, read_stats
@@ -25,8 +25,10 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that takes jobs of your tenant. ``queues`` null means all queues.
 
     An HTTP worker has the ``host`` ``http``; its ``kinds`` may be ``*``, which means any kind.
-    ``batch``, ``poll_ms`` and ``lease_ms`` are the settings of other workers: how many jobs one
-    leases at once, how often it looks for them, and how long its leases last.
+    ``batch``, ``poll_ms`` and ``lease_ms`` are its settings: how many jobs it leases at once, how
+    often it looks for them, and how long its leases last. ``poll_ms`` is null for an HTTP worker
+    whose requests do not wait. ``busy_count`` jobs of your tenant run on it now, and it has leased
+    ``ahead_count`` more; of all workers together, 100 jobs are counted.
     """
 
     id: str
@@ -41,6 +43,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     started_at: Moment
     seen_at: Moment
+    busy_count: int
+    ahead_count: int
 
 
 class WorkerList(msgspec.Struct, frozen=True):
@@ -193,11 +197,15 @@ async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
 
 
 async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
-    """List the workers that take jobs of your tenant."""
-    found = await list_workers(call.context.store, call.context.clock.now())
-    tenant = call.caller.tenant
-    ours = [it for it in found if it.tenants is None or tenant in it.tenants]
-    return WorkerList(msgspec.convert(ours, tuple[WorkerView, ...], from_attributes=True))
+    """List the workers that take jobs of your tenant, and how busy they are."""
+    context = call.context
+    crew = await find_crew(context.store, call.caller.tenant, context.clock.now())
+    return WorkerList(tuple(_view_worker(each) for each in crew.workers))
+
+
+def _view_worker(each: BusyWorker) -> WorkerView:
+    counts = {"busy_count": each.busy_count, "ahead_count": each.ahead_count}
+    return msgspec.convert(msgspec.structs.asdict(each.worker) | counts, WorkerView)
 
 
 async def get_pollers(call: Call[Nothing, Nothing]) -> PollerList:

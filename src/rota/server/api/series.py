@@ -15,6 +15,7 @@ from rota.ops.series import (
     SHOWN_IN_DETAIL,
     SeriesDetail,
     SeriesSummary,
+    find_any_series,
     find_series,
     list_series,
 )
@@ -118,8 +119,13 @@ async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
 
 
 async def get_series(call: Call[Nothing, SeriesView]) -> SeriesDetail:
-    """Get a series with its last runs, by its id or the id of any of its jobs."""
-    return await _find(call, call.query.count)
+    """Get a series with its last runs, by its id or the id of any of its jobs.
+
+    One that has ended is found as long as jobs of it are kept; ``ended_at`` says since when.
+    """
+    context, now = call.context, call.context.clock.now()
+    named = call.path["job_id"]
+    return await find_any_series(context.store, call.caller.tenant, named, now, call.query.count)
 
 
 async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
@@ -206,10 +212,9 @@ async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
     )
 
 
-async def _find(call: Call[Any, Any], shown: int = SHOWN_IN_DETAIL) -> SeriesDetail:
+async def _find(call: Call[Any, Any]) -> SeriesDetail:
     context, named = call.context, call.path["job_id"]
-    now = context.clock.now()
-    return await find_series(context.store, call.caller.tenant, named, now, shown)
+    return await find_series(context.store, call.caller.tenant, named, context.clock.now())
 
 
 _CHANGED = (404, 409)

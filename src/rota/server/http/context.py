@@ -12,8 +12,8 @@ from rota.clock.protocol import Clock
 from rota.jobs import JobId
 from rota.jobs.identity import make_job_id
 from rota.ops.changes import ChangeFeed
+from rota.ops.kinds import CheckPayload, ServedKinds
 from rota.ops.leases import HttpLeases
-from rota.ops.served_kinds import CheckPayload, ServedKinds
 from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
 from rota.rail.jobs import RailContext, RailSettings

@@ -12,20 +12,13 @@ from prometheus_client.exposition import generate_latest
 from rota.clock.protocol import Clock
 from rota.errors import RotaError, StoreError
 from rota.events import Event, EventEmitter
-from rota.fleet.pollers import list_pollers
-from rota.fleet.workers import list_workers
+from rota.fleet.presence import list_pollers, list_workers
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
 from rota.telemetry.counters import EventSource
+from rota.telemetry.fleet_metrics import FleetMetrics, NoticeMetrics, PollerMetrics
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
-from rota.telemetry.metrics import (
-    FleetMetrics,
-    ProcessMetrics,
-    StoreMetrics,
-    make_process_registry,
-)
-from rota.telemetry.notice_metrics import NoticeMetrics
-from rota.telemetry.pollers import PollerMetrics
+from rota.telemetry.metrics import ProcessMetrics, StoreMetrics, make_process_registry
 from rota.telemetry.stats_recorder import StatsRecorder
 from rota.telemetry.totals import FleetTotals, read_totals
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from json import JSONDecodeError
 from math import isfinite
 from typing import Any, NamedTuple
@@ -187,10 +187,10 @@ class BodyReader:
     A body without required fields may be empty.
     """
 
-    def __init__(self, kind: type[Any], longest: int) -> None:
+    def __init__(self, kind: type[msgspec.Struct], longest: int) -> None:
         self._kind = kind
         self._longest = longest
-        self._is_optional = not any(each.required for each in msgspec.structs.fields(kind))
+        self._is_optional = _has_no_required_fields(kind)
 
     async def read(self, headers: Headers, receive: Receive) -> Any:
         """The body. Raises InvalidRequestError with the field that is wrong."""
@@ -224,6 +224,11 @@ class BodyReader:
         return b"".join(parts)
 
 
+@cache
+def _has_no_required_fields(kind: type[msgspec.Struct]) -> bool:
+    return not any(each.required for each in msgspec.structs.fields(kind))
+
+
 def _read_length(text: bytes) -> int:
     if not text.isdigit() or len(text) > 18:
         raise InvalidRequestError("Content-Length", "must be a number of bytes")
@@ -251,10 +256,9 @@ class QueryReader:
     A ``+`` is a space, as in forms, except in a cursor and an instant, which have no spaces.
     """
 
-    def __init__(self, kind: type[Any]) -> None:
+    def __init__(self, kind: type[msgspec.Struct]) -> None:
         self._kind = kind
-        fields = msgspec.structs.fields(kind)
-        self._readers = {field.encode_name: _choose_reader(field.type) for field in fields}
+        self._readers = _choose_readers(kind)
 
     def read(self, raw: bytes) -> Any:
         """The query. Raises InvalidRequestError with the parameter that is wrong."""
@@ -290,6 +294,13 @@ def _unescape(raw: bytes, field: str) -> str:
     if "\0" in text:
         raise InvalidRequestError(field, "must not hold the character NUL")
     return text
+
+
+@cache
+def _choose_readers(kind: type[msgspec.Struct]) -> Mapping[str, Callable[[str, str], Any]]:
+    """Chosen once: inspecting the types of all routes takes longer than serving a request."""
+    fields = msgspec.structs.fields(kind)
+    return {field.encode_name: _choose_reader(field.type) for field in fields}
 
 
 def _choose_reader(kind: Any) -> Callable[[str, str], Any]:

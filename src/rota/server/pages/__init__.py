@@ -21,7 +21,7 @@ from rota.server.pages.gates import change_kind, change_maintenance, change_quie
 from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
-from rota.server.pages.jobs import show_jobs, suggest_queues, suggest_searches
+from rota.server.pages.jobs import show_counts, show_jobs, suggest_queues, suggest_searches
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
@@ -30,7 +30,8 @@ from rota.server.pages.responses import Page, PageServer, go_home, list_menu, se
 from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.rule_form import create_series, show_form, show_preview
 from rota.server.pages.schedules import show_schedules
-from rota.server.pages.series import act_on_series, show_edit, show_series
+from rota.server.pages.series import act_on_series, show_edit, show_ended, show_series
+from rota.server.pages.shards import show_shards
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.task import act_on_task, show_task
 from rota.server.pages.templates import send_asset, send_icon
@@ -52,6 +53,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "": show_overview,
         "/live": stream_changes,
         "/jobs": show_jobs,
+        "/jobs/counts": show_counts,
         "/jobs/suggest": suggest_searches,
         "/jobs/queues": suggest_queues,
         "/jobs/{job_id}": show_job,
@@ -64,6 +66,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/schedules/new": show_form,
         "/schedules/preview": show_preview,
         "/schedules/calendar": show_calendar,
+        "/schedules/ended": show_ended,
         "/schedules/series/{series_id}": show_series,
         "/schedules/series/{series_id}/edit": show_edit,
         "/workers": show_workers,
@@ -75,6 +78,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
     Scope.ADMIN: {
         "/schedules/tasks/{name:path}": show_task,
         "/tenants": show_tenants,
+        "/shards": show_shards,
         "/tokens": show_tokens,
         "/tokens/{token_id}": show_token,
     },

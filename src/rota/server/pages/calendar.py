@@ -62,7 +62,9 @@ async def show_calendar(visit: Visit) -> Response:
     context = visit.context.rail_context(visit.tenant)
     found = await visit.cached(
         f"calendar {view} {visit.may_administer}",
-        lambda: make_calendar(context, VIEWS[view], has_tasks=visit.may_administer),
+        lambda: make_calendar(
+            context, VIEWS[view], has_tasks=visit.may_administer, zone=visit.zone
+        ),
     )
     there, zone_problem = choose_zone(visit)
     full = set(find_full_minutes(found.entries))

@@ -184,6 +184,15 @@ def _line(series: Series, count: int, highest: float) -> Line:
     return Line(series.look, drawn, alone)
 
 
+def draw_spark(values: Sequence[float]) -> str:
+    """A line for a table's cell, as the points of a drawing of 60 by 16; nothing without values."""
+    highest, room = max(values, default=0) or 1, 60 / max(len(values), 1)
+    return " ".join(
+        f"{(at + 0.5) * room:.1f},{15 - 14 * value / highest:.1f}"
+        for at, value in enumerate(values)
+    )
+
+
 def _x_middle(at: int, count: int) -> float:
     return (at + 0.5) * WIDTH / count
 

@@ -13,7 +13,7 @@ from rota.jobs import Job
 from rota.ops.graph import MOST_NODES, GraphNode, JobGraph, draw_graph
 from rota.server.pages.graph_layout import LINE_HEIGHT, NODE_WIDTH, Layout, Placed, lay_out
 from rota.server.pages.responses import render_page
-from rota.server.pages.statuses import STATUS_SIGNS, Sign, sign_of
+from rota.server.pages.statuses import Sign, sign_of, sign_of_end
 from rota.server.pages.visit import Visit, find_job
 
 MOST_BESIDE = 80
@@ -110,7 +110,7 @@ def describe(graph: JobGraph, layout: Layout) -> str:
 
 
 def _sign(visit: Visit, node: GraphNode, job: Job | None) -> Sign:
-    return STATUS_SIGNS[node.status] if job is None else sign_of(job, visit.now)
+    return sign_of_end(node.status) if job is None else sign_of(job, visit.now)
 
 
 def _list_states(signs: dict[str, Sign]) -> States:

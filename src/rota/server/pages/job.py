@@ -50,7 +50,7 @@ class Fact(NamedTuple):
 def list_facts(job: Job, link: Link) -> list[Fact]:
     return [
         Fact("Queue", job.queue, link("jobs", queue=job.queue)),
-        Fact("Kind", job.kind, link("jobs", q=job.kind)),
+        Fact("Kind", job.kind, link("jobs", q=f"kind:{job.kind}")),
         Fact("Tenant", job.tenant),
         Fact("Priority", f"{job.priority} of 10"),
         Fact("Due", at=job.due_at),
@@ -93,8 +93,7 @@ def _list_series(job: Job, link: Link) -> Iterator[Fact]:
     if job.occurrence_at is not None:
         local = format_local(job.occurrence_at, load_zone(recurrence.zone))
         yield Fact("Occurrence", local)
-    if job.origin not in {None, job.id}:
-        yield Fact("Series", "first job", link("jobs", str(job.origin)))
+    yield Fact("Series", "all runs", link("schedules", "series", job.origin or job.id))
     if job.missed_count:
         yield Fact("Missed", f"{job.missed_count} occurrences before it")
     yield Fact("Overlap", recurrence.overlap)

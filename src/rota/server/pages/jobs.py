@@ -8,19 +8,13 @@ from msgspec.structs import replace
 from starlette.responses import HTMLResponse, Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.jobs import JobFilter, JobStatus
-from rota.jobs.job_state import STATE_WORDS, parse_states
-from rota.ops.search import (
-    MOST_COUNTED,
-    SearchPage,
-    StateCounts,
-    Suggestion,
-    count_states,
-    search_jobs,
-    suggest,
-)
-from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, parse_query
-from rota.server.pages.responses import render_page
+from rota.jobs import JobFilter, JobState
+from rota.jobs.job_state import parse_states
+from rota.ops.job_counts import StateCounts, count_states
+from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
+from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
+from rota.server.http.guards import HOME
+from rota.server.pages.responses import render_page, render_part
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import Visit, write_query
@@ -46,6 +40,18 @@ VIEWS = {
     "Slow today": {"state": "completed", "since": "1d", "sort": "duration"},
 }
 """Filters that operators ask for again and again."""
+
+USUAL = frozenset(
+    {
+        JobState.SCHEDULED,
+        JobState.RETRYING,
+        JobState.DUE,
+        JobState.RUNNING,
+        JobState.COMPLETED,
+        JobState.DEAD,
+    }
+)
+"""The states that always have a tab."""
 
 
 class ChosenJobs(NamedTuple):
@@ -91,24 +97,23 @@ class ChosenJobs(NamedTuple):
 
 
 class StateTab(NamedTuple):
-    """The matching jobs of one status: how many there are, and the link to them."""
+    """The matching jobs in one state: how many, if known, and the link to them."""
 
     word: str
-    number: int
-    has_more: bool
     link: str
     is_chosen: bool
+    number: int | None = None
+    has_more: bool = False
 
 
 async def show_jobs(visit: Visit) -> Response:
     chosen = read_choice(visit.request.query_params)
     cursor = visit.ask("cursor") or None
     query, problem = _read_query(chosen, visit)
-    page = SearchPage(())
-    if not problem:
+    page, other_tenant = SearchPage(()), _name_other_tenant(query, visit)
+    if not problem and not other_tenant:
         page, problem = await _search(visit, query, cursor)
     here = chosen.as_query()
-    counts = await _count(visit, chosen, query)
     response = render_page(
         visit,
         "jobs.html",
@@ -116,10 +121,13 @@ async def show_jobs(visit: Visit) -> Response:
         chosen=chosen,
         cursor=cursor,
         problem=problem,
+        other_tenant=other_tenant,
+        other_search=f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
         progress=page.progress,
-        tabs=_list_tabs(counts, chosen, visit),
+        tabs=_list_tabs(chosen, visit),
+        counts_link=visit.link("jobs", "counts", **here),
         all_link=visit.link("jobs", **{**here, "state": ""}),
-        states=STATE_WORDS,
+        states=_list_choices(chosen),
         ages=[(value, label) for value, (label, _) in AGES.items()],
         orders=ORDERS,
         views=[(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
@@ -131,6 +139,14 @@ async def show_jobs(visit: Visit) -> Response:
     )
     response.status_code = 400 if problem and not page.items else 200
     return response
+
+
+def _name_other_tenant(query: JobQuery, visit: Visit) -> str:
+    """The tenant that the query asks for, if the person may look at it and is not doing so."""
+    named = query.wanted.tenant
+    if named in (None, visit.tenant) or not visit.runs_installation:
+        return ""
+    return str(named)
 
 
 async def suggest_queues(visit: Visit) -> Response:
@@ -160,7 +176,7 @@ def read_choice(given: Mapping[str, str]) -> ChosenJobs:
     names = ("q", "state", "queue", "since", "sort", "scan")
     chosen = ChosenJobs(*(given.get(name, "").strip() for name in names))
     if chosen.state:
-        parse_states([chosen.state])
+        parse_states(chosen.state)
     if chosen.since not in AGES:
         raise InvalidRequestError("since", "must be 1h, 1d or 7d")
     if chosen.sort and chosen.sort not in SORTS:
@@ -186,28 +202,58 @@ async def _search(visit: Visit, query: JobQuery, cursor: str | None) -> tuple[Se
     try:
         return await find(query), ""
     except InvalidInputError as error:
+        if error.details.get("field") == "q":
+            return SearchPage(()), error.message
         if error.details.get("field") != "sort":
             raise
         return await find(replace(query, sort="newest")), error.message
+
+
+async def show_counts(visit: Visit) -> Response:
+    """The tabs with their counts, which the page requests once it is shown."""
+    chosen = read_choice(visit.request.query_params)
+    query, problem = _read_query(chosen, visit)
+    is_other = query.wanted.tenant not in (None, visit.tenant)
+    counts = None if problem or is_other else await _count(visit, chosen, query)
+    return render_part(
+        visit,
+        "parts/state_tabs.html",
+        tabs=_list_tabs(chosen, visit, counts),
+        all_link=visit.link("jobs", **{**chosen.as_query(), "state": ""}),
+        chosen=chosen,
+    )
 
 
 async def _count(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> StateCounts:
     """The counts, for a while from memory if they take long."""
     same = chosen._replace(state="", sort="").query
     return await visit.cached(
-        f"states {same}", lambda: count_states(visit.context.store, visit.tenant, query)
+        f"states {same}",
+        lambda: count_states(visit.context.store, visit.tenant, query, visit.now),
     )
 
 
-def _list_tabs(counts: StateCounts, chosen: ChosenJobs, visit: Visit) -> list[StateTab]:
-    states = parse_states([chosen.state]) if chosen.state else frozenset()
+def _list_tabs(
+    chosen: ChosenJobs, visit: Visit, counts: StateCounts | None = None
+) -> list[StateTab]:
+    """The usual states, those that jobs are in, and the chosen ones."""
+    states = parse_states(chosen.state) if chosen.state else frozenset()
+    numbers = {} if counts is None else counts.counts
+    more = () if counts is None else counts.at_least
     return [
         StateTab(
-            status.lower(),
-            counts.counts[status],
-            counts.is_capped and counts.counts[status] >= MOST_COUNTED,
-            visit.link("jobs", **{**chosen.as_query(), "state": status.lower()}),
-            bool(states) and {state.status for state in states} == {status},
+            state,
+            visit.link("jobs", **{**chosen.as_query(), "state": state}),
+            state in states,
+            numbers.get(state) if numbers.get(state) or state not in more else None,
+            state in more,
         )
-        for status in JobStatus
+        for state in JobState
+        if state in states or state in USUAL or numbers.get(state)
     ]
+
+
+def _list_choices(chosen: ChosenJobs) -> list[str]:
+    """The states, and what is chosen if it is several of them."""
+    own = [chosen.state] if chosen.state and chosen.state not in set(JobState) else []
+    return [*JobState, *own]

@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 
 from rota.clock.idle import call_in_thread
 from rota.errors import RotaError
-from rota.jobs import Ending, JobStatus
+from rota.jobs import JobState
 from rota.jobs.validation import read_recurrence
 from rota.ops.series import SHOWN_IN_LIST, SeriesRun
 from rota.rail.jobs import Upcoming, preview_series
 from rota.scheduler.history import TaskRun
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy
-from rota.server.pages import statuses
 from rota.server.pages.formats import format_length, format_local
-from rota.server.pages.statuses import STATUS_SIGNS, Sign
+from rota.server.pages.statuses import FAILED, SIGNS, Sign, sign_of_end
 from rota.triggers.cron import parse_stored_cron
 from rota.triggers.dst_notes import annotate, asked_by_cron
 from rota.triggers.zone import load_zone
@@ -24,7 +23,7 @@ PREVIEWED = 5
 _LOOK_AHEAD = timedelta(days=366 * 30)
 _SKIPPED = Sign("skipped", "slash", "amber")
 _INTERRUPTED = Sign("interrupted", "alert", "amber")
-_RUN_SIGNS = {"succeeded": statuses.COMPLETED, "failed": statuses.FAILED}
+_RUN_SIGNS = {"succeeded": SIGNS[JobState.COMPLETED], "failed": FAILED}
 
 
 class Occurrence(NamedTuple):
@@ -133,9 +132,7 @@ def draw_series_strip(runs: Sequence[SeriesRun], zone: tzinfo) -> list[Cell]:
 def sign_of_run(run: SeriesRun) -> Sign:
     if run.is_skipped:
         return _SKIPPED
-    if run.ending is Ending.CANCELLED:
-        return statuses.CANCELLED
-    return statuses.FAILED if run.status is JobStatus.FAILED else STATUS_SIGNS[run.status]
+    return sign_of_end(run.status, run.ending)
 
 
 class TaskRunRow(NamedTuple):

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.jobs import JobState, JobStatus
+from rota.jobs import Ending, JobState, JobStatus
+from rota.jobs.job_state import NOT_DUE
 from rota.ops.explanation import name_error
 from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, take_overview
 from rota.ops.queues import QueueStanding
-from rota.server.pages import statuses
 from rota.server.pages.charts import (
     Bar,
     Chart,
@@ -29,7 +29,7 @@ from rota.server.pages.formats import (
 )
 from rota.server.pages.ranges import Spans, offer_ranges, read_spans
 from rota.server.pages.responses import render_page
-from rota.server.pages.statuses import Sign
+from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import DurationStats, PartStats, add_parts
 
@@ -38,13 +38,9 @@ KINDS_SHOWN = 8
 QUEUES_NAMED = 4
 
 _MILLISECOND = timedelta(milliseconds=1)
-_LOOKS = (("good", "due"), ("calm", "later"), ("held", "running"), ("bad", "dead"))
-_ENDINGS = {
-    "cancelled": statuses.CANCELLED,
-    "discarded": statuses.DISCARDED,
-    "exhausted": statuses.DEAD,
-    "lost": statuses.DEAD,
-}
+_LOUD = {JobState.STALLED, JobState.DEAD}
+_CAPPED = {JobState.BLOCKED, JobState.COMPLETED}
+_LOOKS = (("good", "due"), ("calm", "not due"), ("held", "running"), ("bad", "dead"))
 
 
 class Warned(NamedTuple):
@@ -171,7 +167,7 @@ def _warn_series(alarms: Sequence[Alarm], link: Link) -> Warned:
 
 
 def _warn_tasks(alarms: Sequence[Alarm], link: Link) -> Warned:
-    headline = "A task fails." if len(alarms) == 1 else f"{len(alarms)} tasks fail."
+    headline = "1 task is failing." if len(alarms) == 1 else f"{len(alarms)} tasks are failing."
     text = _sentence(alarms[0])
     return Warned("amber", "again", headline, text, link("schedules"), "Show schedules")
 
@@ -212,41 +208,32 @@ def _places(alarms: Sequence[Alarm]) -> str:
 
 def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     queues = found.queues
-    due, later, stalled, dead = (
-        sum(getattr(each, name) for each in queues)
-        for name in ("due_count", "later_count", "stalled_count", "dead_count")
+    due, later, running, stalled, dead = (
+        sum(getattr(each, f"{name}_count") for each in queues)
+        for name in ("due", "later", "running", "stalled", "dead")
     )
     counts = {JobStatus(name): count for name, count in found.counts.items()}
     since = min((it.oldest_due_at for it in queues if it.oldest_due_at), default=None)
     waits = "none waiting" if since is None else f"oldest {format_distance(since, visit.now)}"
     workers = "1 worker" if found.worker_count == 1 else f"{found.worker_count} workers"
-    blocked, pending = counts[JobStatus.BLOCKED], counts[JobStatus.PENDING]
-    running = Figure(
-        "Running",
-        counts[JobStatus.RUNNING],
-        statuses.STALLED if stalled else statuses.RUNNING,
-        visit.link("workers"),
-        f"{stalled} stalled" if stalled else workers,
-        is_loud=bool(stalled),
-    )
-    letters, done = visit.link("dead-letters"), counts[JobStatus.COMPLETED]
 
-    def listed(state: str) -> str:
-        return visit.link("jobs", state=state)
+    def figure(state: JobState, number: int, note: str) -> Figure:
+        is_loud = number > 0 and state in _LOUD
+        has_more = state in _CAPPED and number >= MOST_COUNTED
+        link = visit.link("jobs", state=state)
+        return Figure(state.capitalize(), number, SIGNS[state], link, note, is_loud, has_more)
 
+    not_due = visit.link("jobs", state=",".join(NOT_DUE))
     return [
-        Figure("Due", due, statuses.DUE, listed("due"), waits),
-        running,
-        Figure("Later", later, statuses.LATER, listed("later"), "not due yet"),
-        Figure("Pending", pending, statuses.WAITING, listed("pending"), "wait for others"),
-        Figure("Dead", dead, statuses.DEAD, letters, "to review", is_loud=dead > 0),
-        _count_ended("Blocked", blocked, statuses.BLOCKED, listed("blocked"), "by a failure"),
-        _count_ended("Completed", done, statuses.COMPLETED, listed("completed"), "kept"),
+        figure(JobState.DUE, due, waits),
+        figure(JobState.RUNNING, running - stalled, workers)._replace(link=visit.link("workers")),
+        *([figure(JobState.STALLED, stalled, "no heartbeat")] if stalled else []),
+        Figure("Not due", later, SIGNS[JobState.SCHEDULED], not_due, "due later"),
+        figure(JobState.PENDING, counts[JobStatus.PENDING], "wait for others"),
+        figure(JobState.DEAD, dead, "to review")._replace(link=visit.link("dead-letters")),
+        figure(JobState.BLOCKED, counts[JobStatus.BLOCKED], "by a failure"),
+        figure(JobState.COMPLETED, counts[JobStatus.COMPLETED], "kept"),
     ]
-
-
-def _count_ended(label: str, number: int, sign: Sign, link: str, note: str) -> Figure:
-    return Figure(label, number, sign, link, note, has_more=number >= MOST_COUNTED)
 
 
 def _frame(name: str, title: str, summary: str, spans: Spans) -> Frame:
@@ -298,9 +285,9 @@ def _draw_backlog(spans: Spans) -> Chart:
     seen = [each for each in depths if each is not None]
     summary = f"not measured in the last {spans.range.label}"
     if seen:
-        most = max(it.due for it in seen)
+        most, busiest = max(it.due for it in seen), max(it.running for it in seen)
         summary = (
-            f"{format_count(seen[-1].due)} due now, at most {format_count(most)} "
+            f"at most {format_count(most)} due and {format_count(busiest)} running "
             f"in the last {spans.range.label}"
         )
     return draw_lines(
@@ -360,9 +347,8 @@ def _show_run(run: NextRun, visit: Visit) -> Coming:
         parts.append(format_local(run.at, local))
     if run.note:
         parts.append(run.note)
-    # The first job of a series may no longer exist: the next one is found by its name.
-    waiting = visit.link("jobs", q=run.name, state="ready")
-    link = visit.link("schedules") if run.series_id is None else waiting
+    steps = ("tasks", run.name) if run.series_id is None else ("series", run.series_id)
+    link = visit.link("schedules", *steps)
     return Coming(run.name, run.at, link, ", ".join(parts))
 
 
@@ -373,7 +359,7 @@ def _list_failures(found: Overview) -> list[Failed]:
             it.name,
             it.queue,
             it.ended_at,
-            _ENDINGS.get(it.ending or "", statuses.FAILED),
+            sign_of_end(JobStatus.FAILED, None if it.ending is None else Ending(it.ending)),
             name_error(it.error),
         )
         for it in found.failures

@@ -1,5 +1,6 @@
 """The queues page, and a page for each queue: numbers, pause and resume, limits."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
@@ -10,16 +11,18 @@ from starlette.responses import Response
 from rota.auth.caller import Scope
 from rota.clock.duration import read_duration
 from rota.errors import ForbiddenError, InvalidInputError, InvalidRequestError, NotFoundError
+from rota.jobs import JobState
 from rota.jobs.fields import read_queue
+from rota.jobs.job_state import NOT_DUE
 from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_queue_paused
 from rota.policy.limits import Limit, Rate, key_of
 from rota.rail.settings import clear_limit, list_limits, set_limit
-from rota.server.pages import statuses
+from rota.server.pages.charts import draw_spark
 from rota.server.pages.formats import format_length
 from rota.server.pages.overview import draw_throughput
 from rota.server.pages.ranges import offer_ranges, read_spans
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.statuses import Sign
+from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Form, Visit, read_form
 from rota.telemetry.stats import MinuteStats
 
@@ -37,6 +40,7 @@ class QueueRow(NamedTuple):
     sign: Sign
     limits: Sequence[str]
     empty_in: str
+    spark: str = ""
 
 
 async def show_queues(visit: Visit) -> Response:
@@ -44,8 +48,10 @@ async def show_queues(visit: Visit) -> Response:
     found = await visit.cached(
         "queues", lambda: list_queues(context.store, context.clock, visit.tenant)
     )
-    rows = sorted((make_row(it) for it in found), key=_rank)
-    return render_page(visit, "queues.html", page="queues", rows=rows)
+    ended = _count_ended((await read_spans(visit)).stats)
+    rows = [make_row(it)._replace(spark=draw_spark(ended[it.queue])) for it in found]
+    rows.sort(key=_rank)
+    return render_page(visit, "queues.html", page="queues", rows=rows, not_due=",".join(NOT_DUE))
 
 
 def make_row(queue: QueueReport) -> QueueRow:
@@ -55,17 +61,28 @@ def make_row(queue: QueueReport) -> QueueRow:
     return QueueRow(queue, _sign_of(queue), _describe_limits(queue), empty_in)
 
 
+def _count_ended(stats: Sequence[MinuteStats]) -> defaultdict[str, list[int]]:
+    """For each queue the attempts that ended in each minute; nothing if none did."""
+    ended: defaultdict[str, list[int]] = defaultdict(list)
+    for at, minute in enumerate(stats):
+        for part in minute.parts:
+            counts = ended[part.queue]
+            counts.extend([0] * (len(stats) - len(counts)))
+            counts[at] += part.succeeded + part.failed
+    return ended
+
+
 def _rank(row: QueueRow) -> tuple[int, str]:
     """What is red first."""
-    order = (_ALONE, statuses.STALLED, _LATE, statuses.PAUSED)
+    order = (_ALONE, SIGNS[JobState.STALLED], _LATE, SIGNS[JobState.PAUSED])
     return order.index(row.sign) if row.sign in order else len(order), row.queue.queue
 
 
 def _sign_of(queue: QueueReport) -> Sign:
     if queue.pauses:
-        return statuses.PAUSED
+        return SIGNS[JobState.PAUSED]
     if queue.stalled_count:
-        return statuses.STALLED
+        return SIGNS[JobState.STALLED]
     if queue.due_count and not queue.worker_count:
         return _ALONE
     if queue.late_seconds > _LATE_SECONDS:
@@ -108,6 +125,7 @@ async def _render(visit: Visit, problem: str = "") -> Response:
         visit,
         "queue.html",
         page="queues",
+        not_due=",".join(NOT_DUE),
         row=make_row(queue),
         queue=queue,
         chart=chart,

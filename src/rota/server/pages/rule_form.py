@@ -9,10 +9,10 @@ from starlette.responses import Response
 from rota.auth.caller import Scope
 from rota.errors import ForbiddenError, InvalidRequestError, RotaError
 from rota.jobs import CatchUp, JobRequest, Overlap, Recurrence, RetryPolicy, admit_job
-from rota.ops.catalogue import read_kinds
+from rota.ops.kinds import read_kinds
 from rota.ops.rules import read_text
-from rota.rail.alerts import note_alerts
 from rota.rail.environment import with_usual_attempts
+from rota.rail.noted_series import note_alerts
 from rota.server.pages.formats import show_payload
 from rota.server.pages.outlook import Outlook, preview_rule
 from rota.server.pages.responses import go_to, render_page, render_part
@@ -79,6 +79,8 @@ async def preview_given(visit: Visit, given: Given) -> Outlook:
         fields = read_rule(given)
     except RotaError as error:
         return Outlook("", problem=error.message)
+    if all(given.get(name) == given.get(f"kept_{name}") for name in ("when", "zone")):
+        fields["start"] = given.get("kept_start")  # the series that is edited keeps its phase
     return await preview_rule(fields, visit.now)
 
 

@@ -1,21 +1,21 @@
 """The schedules page: due, running and dead jobs, series and declarative tasks."""
 
+from asyncio import gather
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from starlette.responses import Response
 
-from rota.jobs import Ending, Job, JobFilter, JobStatus
+from rota.jobs import Job, JobFilter, JobState, JobStatus
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
 from rota.scheduler.policy import SchedulerContext
-from rota.server.pages import statuses
 from rota.server.pages.formats import format_distance
 from rota.server.pages.outlook import Outlook, preview_task, show_occurrence
 from rota.server.pages.responses import render_page
 from rota.server.pages.series import sign_of_series
-from rota.server.pages.statuses import STATUS_SIGNS, Row, Sign, make_rows, sign_of
+from rota.server.pages.statuses import FAILED, SIGNS, Row, Sign, make_rows, sign_of, sign_of_end
 from rota.server.pages.task import sign_of_task
 from rota.server.pages.visit import Visit
 from rota.stores.protocol import QueueDepth
@@ -58,24 +58,24 @@ class TaskRow(NamedTuple):
 
 
 async def show_schedules(visit: Visit) -> Response:
-    store = visit.context.store
-    depths = await store.survey(visit.now, visit.tenant)
+    store, clock = visit.context.store, visit.context.clock
     cursor = visit.ask("cursor") or None
-    page = await visit.cached(
-        f"series {cursor}",
-        lambda: list_series(store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES),
+    depths, page, rules, tasks = await gather(
+        store.survey(visit.now, visit.tenant),
+        visit.cached(
+            f"series {cursor}",
+            lambda: list_series(store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES),
+        ),
+        read_context(store, clock, visit.zone),
+        _find_tasks(visit),
     )
-    rules = await read_context(store, visit.context.clock, visit.zone)
-    tasks = _NO_TASKS
-    if visit.may_administer:
-        tasks = await look_at_tasks(store, visit.context.clock, visit.zone)
     return render_page(
         visit,
         "schedules.html",
         page="schedules",
         due=await _find_due(visit, depths),
         processing=await _find_running(visit, sum(each.running_count for each in depths)),
-        dead=await _find_dead(visit),
+        dead=await _find_dead(visit, sum(each.dead_count for each in depths)),
         series=[_show_series(each, visit.now) for each in page.items],
         series_older=visit.link("schedules", cursor=page.next_cursor) if page.has_more else None,
         series_newest=visit.link("schedules") if cursor else None,
@@ -84,10 +84,16 @@ async def show_schedules(visit: Visit) -> Response:
         scheduler_count=tasks.scheduler_count,
         task_zone=tasks.zone,
         policy=tasks.policy,
-        succeeded=statuses.COMPLETED,
-        failed=statuses.FAILED,
+        succeeded=SIGNS[JobState.COMPLETED],
+        failed=FAILED,
         base=visit.base,
     )
+
+
+async def _find_tasks(visit: Visit) -> TaskStanding:
+    if not visit.may_administer:
+        return _NO_TASKS
+    return await look_at_tasks(visit.context.store, visit.context.clock, visit.zone)
 
 
 async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
@@ -105,7 +111,7 @@ async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
         page = await visit.context.store.find(visit.tenant, wanted, cursor, _STEP)
         found += [job for job in page.items if job.due_at <= visit.now]
         cursor = page.next_cursor
-        if cursor is None:
+        if cursor is None or len(found) >= count:
             break
     found.sort(key=lambda job: (job.due_at, job.id))
     rows = [Row(job, sign_of(job, visit.now), at=job.due_at) for job in found[:MOST_IN_GRID]]
@@ -127,12 +133,15 @@ async def _find_running(visit: Visit, count: int) -> Grid:
     return Grid(rows, f"{count} running", visit.link("workers"))
 
 
-async def _find_dead(visit: Visit) -> Grid:
+async def _find_dead(visit: Visit, count: int) -> Grid:
+    link = visit.link("dead-letters")
+    if not count:  # a search would walk through all cancelled jobs
+        return Grid([], "0 dead", link)
     page = await visit.dead_letters.list(limit=MOST_IN_GRID)
     dead = await visit.find_jobs([each.job_id for each in page.items])
     rows = [row._replace(at=row.job.updated_at) for row in make_rows(dead, visit.now)]
     total = f"{len(rows)} or more" if page.next_cursor else f"{len(rows)} dead"
-    return Grid(rows, total, visit.link("dead-letters"))
+    return Grid(rows, total, link)
 
 
 def _show_series(series: SeriesSummary, now: datetime) -> SeriesRow:
@@ -145,10 +154,7 @@ def _show_series(series: SeriesSummary, now: datetime) -> SeriesRow:
     if series.is_paused:
         outlook = Outlook(description, problem="none until it is resumed")
     last = series.last_run
-    last_sign = None
-    if last is not None:
-        is_cancelled = last.ending is Ending.CANCELLED
-        last_sign = statuses.CANCELLED if is_cancelled else STATUS_SIGNS[last.status]
+    last_sign = None if last is None else sign_of_end(last.status, last.ending)
     action = "resume" if series.is_paused else "pause"
     return SeriesRow(series, sign_of_series(series, now), outlook, last_sign, action)
 

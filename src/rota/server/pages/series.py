@@ -7,12 +7,18 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, RotaError
-from rota.jobs import JobStatus
+from rota.jobs import JobState, JobStatus, format_instant
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.explain import explain_job
-from rota.ops.series import SeriesDetail, SeriesRun, SeriesSummary, find_series
+from rota.ops.series import (
+    SeriesDetail,
+    SeriesRun,
+    SeriesSummary,
+    find_any_series,
+    find_series,
+    list_ended_series,
+)
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
-from rota.server.pages import statuses
 from rota.server.pages.formats import format_length
 from rota.server.pages.outlook import (
     draw_series_strip,
@@ -31,12 +37,15 @@ from rota.server.pages.rule_form import (
     show_payload_text,
     show_recurrence,
 )
-from rota.server.pages.statuses import STATUS_SIGNS, Sign
+from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
 from rota.server.pages.visit import Form, Visit, read_form
 from rota.triggers.zone import instants_of, load_zone
 
 RUNS_AHEAD = 10
 SHOWN_IN_PLAN = 20
+MOST_ENDED = 100
+
+_ENDED = Sign("ended", "check", "quiet")
 
 
 class RunRow(NamedTuple):
@@ -48,8 +57,19 @@ class RunRow(NamedTuple):
     lasted: str
 
 
+class EndedRow(NamedTuple):
+    """A series that has ended, and how its last run did."""
+
+    series: SeriesSummary
+    last_sign: Sign
+
+
 async def show_series(visit: Visit) -> Response:
-    detail = await _find(visit)
+    store, series_id = visit.context.store, _series_id(visit)
+    detail = await visit.cached(
+        f"any series {series_id}",
+        lambda: find_any_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
+    )
     series = detail.series
     explanation = await explain_job(
         visit.context.store, visit.context.clock, visit.tenant, series.job_id
@@ -145,7 +165,10 @@ async def _render_edit(
     problem: str = "",
 ) -> Response:
     zone = load_zone(given.get("zone") or "UTC") if plan is not None else UTC
+    recurrence = detail.series.recurrence
     before = load_zone(detail.series.zone) if not detail.series.problem else UTC
+    shown = {**show_recurrence(recurrence), "start": format_instant(recurrence.start)}
+    kept = {f"kept_{name}": shown[name] for name in ("when", "zone", "start")}
     return render_page(
         visit,
         "series_edit.html",
@@ -153,11 +176,12 @@ async def _render_edit(
         detail=detail,
         series=detail.series,
         given=given,
+        kept=kept,
         choices=CHOICES,
         plan=plan,
         before=() if plan is None else show_upcoming(plan.occurrences_before, before),
         after=() if plan is None else show_upcoming(plan.occurrences_after, zone),
-        outlook=await preview_given(visit, given),
+        outlook=await preview_given(visit, Given({**given.values, **kept})),
         problem=problem,
     )
 
@@ -209,14 +233,30 @@ def _render_backfill(
 
 
 def sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
+    if series.ended_at is not None:
+        return _ENDED
     if series.problem:
         return Sign("cannot go on", "alert", "red")
     if series.is_paused:
-        return statuses.PAUSED
+        return SIGNS[JobState.PAUSED]
     if series.status is JobStatus.READY:
         is_due = series.next_at is not None and series.next_at <= now
-        return statuses.DUE if is_due else statuses.LATER
-    return STATUS_SIGNS[series.status]
+        return SIGNS[JobState.DUE] if is_due else SIGNS[JobState.SCHEDULED]
+    return sign_of_end(series.status)
+
+
+async def show_ended(visit: Visit) -> Response:
+    """The list of series that have ended."""
+    store = visit.context.store
+    found = await visit.cached("ended series", lambda: list_ended_series(store, visit.tenant))
+    rows = [
+        EndedRow(it, sign_of_run(it.last_run))
+        for it in found[:MOST_ENDED]
+        if it.last_run is not None
+    ]
+    return render_page(
+        visit, "series_ended.html", page="schedules", rows=rows, is_cut=len(found) > MOST_ENDED
+    )
 
 
 def choose_zone(visit: Visit) -> tuple[tzinfo, str]:

@@ -1,11 +1,13 @@
 """Sign in with a token, and sign out."""
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
 from rota.errors import RotaError
 from rota.server.http.guards import PageGuard
 from rota.server.pages.responses import explain_failure, go_to, render_alone
+from rota.server.pages.templates import compile_templates
 from rota.server.pages.visit import link_to, read_form, read_target
 
 
@@ -19,7 +21,9 @@ class SignInPages:
         """The form, or the overview where no token is needed."""
         if not self._guard.asks_for_tokens:
             return go_to(link_to(request))
-        return _show_form(request, request.query_params.get("next", ""))
+        response = _show_form(request, request.query_params.get("next", ""))
+        response.background = BackgroundTask(compile_templates)
+        return response
 
     async def enter(self, request: Request) -> Response:
         """Open a session for a valid token and go to the page that was requested."""

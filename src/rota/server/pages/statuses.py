@@ -1,12 +1,15 @@
 """The state of a job as a word, a shape and a tone."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from rota.jobs import Job, JobState, JobStatus, find_state
+from rota.jobs import Ending, Job, JobState, JobStatus, find_state
+from rota.jobs.job_state import StateFacts, judge_state
 from rota.ops.bulk import list_actions
 from rota.ops.explanation import name_error
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Sign(NamedTuple):
@@ -17,49 +20,24 @@ class Sign(NamedTuple):
     tone: str
 
 
-WAITING = Sign(JobState.PENDING, "dashed", "quiet")
-LATER = Sign(JobState.SCHEDULED, "clock", "quiet")
-DEFERRED = Sign(JobState.HELD, "hand", "amber")
-RETRYING = Sign(JobState.RETRYING, "again", "amber")
-PAUSED = Sign(JobState.PAUSED, "pause", "quiet")
-DUE = Sign(JobState.DUE, "ring", "blue")
-RUNNING = Sign(JobState.RUNNING, "play", "blue")
-STALLED = Sign(JobState.STALLED, "alert", "red")
-COMPLETED = Sign(JobState.COMPLETED, "check", "green")
-DEAD = Sign(JobState.DEAD, "cross", "red")
-DISCARDED = Sign(JobState.DISCARDED, "bin", "red")
-CANCELLED = Sign(JobState.CANCELLED, "slash", "quiet")
-BLOCKED = Sign(JobState.BLOCKED, "bar", "amber")
+_LOOKS = {
+    JobState.PENDING: ("dashed", "quiet"),
+    JobState.SCHEDULED: ("clock", "quiet"),
+    JobState.HELD: ("hand", "amber"),
+    JobState.RETRYING: ("again", "amber"),
+    JobState.PAUSED: ("pause", "quiet"),
+    JobState.DUE: ("ring", "blue"),
+    JobState.RUNNING: ("play", "blue"),
+    JobState.STALLED: ("alert", "red"),
+    JobState.COMPLETED: ("check", "green"),
+    JobState.DEAD: ("cross", "red"),
+    JobState.DISCARDED: ("bin", "red"),
+    JobState.CANCELLED: ("slash", "quiet"),
+    JobState.BLOCKED: ("bar", "amber"),
+}
+SIGNS = {state: Sign(state.value, *look) for state, look in _LOOKS.items()}
 FAILED = Sign("failed", "cross", "red")
-
-SIGNS = {
-    JobState(sign.word): sign
-    for sign in (
-        WAITING,
-        LATER,
-        DEFERRED,
-        RETRYING,
-        PAUSED,
-        DUE,
-        RUNNING,
-        STALLED,
-        COMPLETED,
-        DEAD,
-        DISCARDED,
-        CANCELLED,
-        BLOCKED,
-    )
-}
-
-STATUS_SIGNS = {
-    JobStatus.PENDING: WAITING,
-    JobStatus.READY: Sign("ready", "ring", "blue"),
-    JobStatus.RUNNING: RUNNING,
-    JobStatus.COMPLETED: COMPLETED,
-    JobStatus.FAILED: FAILED,
-    JobStatus.BLOCKED: BLOCKED,
-}
-"""For places where only the status is known."""
+"""For an attempt, or a run of a task: a job that has failed for good is in a state of its own."""
 
 
 class Row(NamedTuple):
@@ -103,6 +81,11 @@ def make_rows(jobs: Iterable[Job], now: datetime) -> list[Row]:
 def sign_of(job: Job, now: datetime) -> Sign:
     """The state of the job, finer than its status."""
     return SIGNS[find_state(job, now)]
+
+
+def sign_of_end(status: JobStatus, ending: Ending | None = None) -> Sign:
+    """The state of a job of which only the status and the ending are known."""
+    return SIGNS[judge_state(StateFacts(status, _LONG_AGO, ending=ending), _LONG_AGO)]
 
 
 def _measure(job: Job, now: datetime) -> timedelta | None:

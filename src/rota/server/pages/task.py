@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from rota.errors import NotFoundError
+from rota.jobs import JobState
 from rota.ops.tasks import (
     TaskSummary,
     explain_one_task,
@@ -12,11 +13,10 @@ from rota.ops.tasks import (
     request_run,
     resume_task,
 )
-from rota.server.pages import statuses
 from rota.server.pages.outlook import draw_task_strip, list_task_runs, preview_task
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.series import RUNS_AHEAD, choose_zone
-from rota.server.pages.statuses import Sign
+from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit, read_form
 
 _INTERRUPTED = Sign("interrupted", "alert", "red")
@@ -73,10 +73,10 @@ def sign_of_task(task: TaskSummary) -> Sign:
     if task.is_interrupted:
         return _INTERRUPTED
     if task.phase == "Running":
-        return statuses.RUNNING
+        return SIGNS[JobState.RUNNING]
     if task.is_paused:
-        return statuses.PAUSED
-    return statuses.RETRYING if task.retry_at is not None else statuses.LATER
+        return SIGNS[JobState.PAUSED]
+    return SIGNS[JobState.RETRYING] if task.retry_at is not None else SIGNS[JobState.SCHEDULED]
 
 
 def _name(visit: Visit) -> str:

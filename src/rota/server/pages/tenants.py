@@ -12,7 +12,8 @@ from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
 from rota.server.pages.formats import format_length
 from rota.server.pages.responses import TENANT_COOKIE, go_to, render_page
-from rota.server.pages.visit import Visit, read_form
+from rota.server.pages.visit import Visit, read_form, read_target
+from rota.stores.opened import Sharded
 
 HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
 _MILLISECOND = timedelta(milliseconds=1)
@@ -31,6 +32,7 @@ async def show_tenants(visit: Visit) -> Response:
         visit,
         "tenants.html",
         page="tenants",
+        is_sharded=isinstance(context.store, Sharded),
         tenants=found,
         hours=str(hours),
         label=HOURS_OFFERED[hours],
@@ -46,7 +48,7 @@ async def switch_tenant(visit: Visit) -> Response:
     _check(visit)
     form = await read_form(visit.request)
     tenant = read_word(form.one("tenant"), "tenant")
-    response = go_to(visit.link())
+    response = go_to(read_target(visit.request, form.one("next", HOME)))
     if tenant == DEFAULT_TENANT:
         response.delete_cookie(TENANT_COOKIE, path=_path(visit))
         return response

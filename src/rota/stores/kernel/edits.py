@@ -50,6 +50,12 @@ def insert(jobs: Sequence[Job], now: datetime) -> Plan[list[Inserted]]:
     )
 
 
+def check_insertion(jobs: Sequence[Job], now: datetime) -> Plan[None]:
+    """Refuse what ``insert`` would refuse; write nothing."""
+    yield from insert(jobs, now)
+    return Decision(Writes(now), None)
+
+
 def _create(new: Sequence[Job], stored: Mapping[JobId, Stored], now: datetime) -> Writes:
     awaited = {parent for job in new for parent in job.dependencies}
     writes = Writes(now, awaited=awaited & stored.keys())

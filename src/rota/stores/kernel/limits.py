@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rota.jobs import Job, JobId, age_priority
 from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, Reading
-from rota.stores.protocol import LOOK_AHEAD, Cap, CapScope, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, Cap, CapScope, LeasePreview, LeaseRequest
 
 MOST_CONTENDED = 5
 """After this many rounds in which other callers took every chosen job, a lease gives up."""
@@ -232,6 +232,17 @@ def lease_limited(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
             taken += _in_order(chosen, leased, room, passed_over)
         contended_count += not leased
     return taken
+
+
+def preview_lease(request: LeaseRequest) -> Reading[LeasePreview]:
+    """The partitions that a lease would look at, and the running jobs that its caps count."""
+    running = (yield CountRunning(request)) if counts_running(request.caps) else {}
+    full = Room(request.caps, running).full_scopes()
+    if (None, None) in full:
+        return LeasePreview([], running)
+    width = LOOK_AHEAD if request.is_selective else request.limit
+    partitions: list[Partition] = yield FindPartitions(request, width, full)
+    return LeasePreview(partitions, running)
 
 
 def _make_room(request: LeaseRequest) -> Reading[Room]:

@@ -206,7 +206,7 @@ def _read_cursor(cursor: str) -> list[str]:
     try:
         place = _decode_place(cursor)
     except msgspec.DecodeError as error:
-        raise InvalidCursorError("is none of this store's") from error
+        raise InvalidCursorError("is not from this store") from error
     if [*place[:1], len(place)] not in ([_DOCUMENTS, 3], [_JOBS, 2]):
-        raise InvalidCursorError("is none of this store's")
+        raise InvalidCursorError("is not from this store")
     return place

@@ -5,7 +5,14 @@ from itertools import islice
 from typing import Any
 
 from rota.errors import StaleVersionError, StoreClosedError, UnsupportedConnectionError
-from rota.stores.protocol import Document, DocumentWrite, KeptDocument, Record, check_name
+from rota.stores.protocol import (
+    Document,
+    DocumentWrite,
+    KeptDocument,
+    Record,
+    check_name,
+    checked,
+)
 
 PAGE_LENGTH = 1000
 
@@ -44,17 +51,14 @@ class DocumentVerbs:
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """See ``DocumentStore.write_each``."""
         self._refuse_when_closed()
-        for write in writes:
-            _check(write)
-        return [self._apply(write) for write in writes]
+        return [self._apply(write) for write in list(checked(writes))]
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
         """See ``DocumentStore.write_all``."""
         self._refuse_when_closed()
         undo: list[tuple[str, str, Document | None]] = []
         try:
-            for write in writes:
-                _check(write)
+            for write in checked(writes):
                 undo.append((write.collection, write.key, self._find(write)))
                 self._apply_or_raise(write)
         except BaseException:
@@ -123,8 +127,3 @@ class DocumentVerbs:
             documents.pop(key, None)
         else:
             documents[key] = document
-
-
-def _check(write: DocumentWrite) -> None:
-    check_name("collection", write.collection)
-    check_name("key", write.key)

@@ -29,7 +29,7 @@ from rota.jobs import (
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.edits import Pruning
-from rota.stores.kernel.limits import lease_chosen, lease_limited
+from rota.stores.kernel.limits import lease_chosen, lease_limited, preview_lease
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.turns import order_turns, take_turns
@@ -49,6 +49,7 @@ from rota.stores.protocol import (
     Inserted,
     KeptDocument,
     LeaseKeeper,
+    LeasePreview,
     LeaseRequest,
     Listener,
     Portion,
@@ -61,7 +62,7 @@ from rota.stores.protocol import (
     check_name,
     expiry_key,
 )
-from rota.stores.survey import survey_jobs
+from rota.stores.survey import SURVEYED, survey_jobs
 from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
@@ -116,6 +117,17 @@ class MemoryStore(DocumentVerbs):
         due = ready.tenants_due(now, request.queues, request.tenants)
         chosen = take_turns(order_turns(due, request.after_tenant), request.limit, take)
         return chosen if all(request.accepts(job.kind, job.label) for job in chosen) else None
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """See ``OpenStore.preview_lease``."""
+        self._refuse_when_closed()
+        with self._lock:
+            queries = LimitedQueries(self._tables, to_utc(now, "now"))
+            return run(preview_lease(request), queries.answer)
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        """See ``OpenStore.check_insertion``."""
+        self._commit(edits.check_insertion(jobs, to_utc(now, "now")), is_silent=True)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""
@@ -215,7 +227,8 @@ class MemoryStore(DocumentVerbs):
     ) -> Page:
         """See ``JobStore.find``."""
         self._refuse_when_closed()
-        page = list_jobs(self._tables.jobs.values(), _narrowed(wanted, tenant), cursor, limit)
+        wanted = _narrowed(wanted, tenant)
+        page = list_jobs(self._tables.select(wanted.status), wanted, cursor, limit)
         return Page([copied(job) for job in page.items], page.next_cursor)
 
     async def count(
@@ -224,7 +237,7 @@ class MemoryStore(DocumentVerbs):
         """See ``JobStore.count``."""
         self._refuse_when_closed()
         wanted = _narrowed(wanted, tenant)
-        accepted = (1 for job in self._tables.jobs.values() if wanted.accepts(job))
+        accepted = (1 for job in self._tables.select(wanted.status) if wanted.accepts(job))
         return sum(islice(accepted, limit))
 
     async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
@@ -269,7 +282,8 @@ class MemoryStore(DocumentVerbs):
         """See ``JobStore.survey``."""
         self._refuse_when_closed()
         with self._lock:
-            return survey_jobs(self._tables.jobs.values(), to_utc(now, "now"), tenant)
+            open_or_failed = self._tables.select(*SURVEYED)
+            return survey_jobs(open_or_failed, to_utc(now, "now"), tenant)
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """See ``PortableStore.dump``."""

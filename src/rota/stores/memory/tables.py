@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -51,6 +51,7 @@ class JobTables:
         self.jobs: dict[JobId, Job] = {}
         self.ready = ReadyJobs(self.jobs)
         self.leased: dict[JobId, Job] = {}
+        self.by_status: dict[JobStatus, dict[JobId, Job]] = {it: {} for it in JobStatus}
         self.attempts: defaultdict[JobId, list[Attempt]] = defaultdict(list)
         self._identities: dict[Identity, JobId] = {}
         self._dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
@@ -107,6 +108,7 @@ class JobTables:
         """Store the job in place of the one with its id."""
         self._forget(job.id)
         self.jobs[job.id] = job
+        self.by_status[job.status][job.id] = job
         identity = identity_of(job)
         if identity is not None:
             self._identities[identity] = job.id
@@ -136,6 +138,12 @@ class JobTables:
         job = self.jobs.get(job_id)
         return job if job is not None and job.tenant == tenant else None
 
+    def select(self, *statuses: JobStatus | None) -> Iterable[Job]:
+        """The jobs that have one of these statuses; all jobs for None."""
+        if None in statuses:
+            return self.jobs.values()
+        return chain.from_iterable(self.by_status[it].values() for it in statuses if it)
+
     def dependents(self, job_id: JobId) -> Collection[JobId]:
         return self._dependents.get(job_id, ())
 
@@ -148,6 +156,7 @@ class JobTables:
         if before is None:
             return
         self.leased.pop(job_id, None)
+        self.by_status[before.status].pop(job_id, None)
         identity = identity_of(before)
         if identity is not None:
             del self._identities[identity]

@@ -28,6 +28,7 @@ from rota.stores.kernel.limits import (
     counts_running,
     lease_chosen,
     lease_limited,
+    preview_lease,
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns, take_turns
@@ -37,7 +38,7 @@ from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, 
 from rota.stores.mongo.rows import decode_readable, to_instant, to_number
 from rota.stores.mongo.translation import translated
 from rota.stores.mongo.unit import SET_ASIDE, WITHOUT_ATTEMPTS, guard
-from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeaseRequest, is_chosen
+from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest, is_chosen
 from rota.triggers.zone import to_utc
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
@@ -358,6 +359,12 @@ async def take_limited(connection: Connection, request: LeaseRequest, now: datet
         return await run_async(lease_limited(request, now), queries.answer)
 
     return await connection.transact(work)
+
+
+async def preview(connection: Connection, request: LeaseRequest, now: datetime) -> LeasePreview:
+    """See ``OpenStore.preview_lease``."""
+    await mark_due(connection, now)
+    return await run_async(preview_lease(request), LimitedQueries(connection, now, None).answer)
 
 
 class LimitedQueries:

@@ -34,6 +34,7 @@ from rota.stores.protocol import (
     HeldLease,
     Inserted,
     LeaseKeeper,
+    LeasePreview,
     LeaseRequest,
     Listener,
     Portion,
@@ -132,6 +133,17 @@ class MongoStore(ClosableStore):
                 return await lease.take_limited(self._connection, request, now)
 
         return await self._connection.run(take)
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """See ``OpenStore.preview_lease``."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        return await self._connection.run(lambda: lease.preview(self._connection, request, now))
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        """See ``OpenStore.check_insertion``."""
+        now, asked = to_utc(now, "now"), tuple(jobs)
+        await self._commit(lambda: edits.check_insertion(asked, now))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""

@@ -23,6 +23,7 @@ from rota.stores.kernel.limits import (
     lease_chosen,
     lease_limited,
     make_candidate,
+    preview_lease,
 )
 from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.postgres.address import PostgresSettings
@@ -38,7 +39,7 @@ from rota.stores.postgres.connections import (
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import Leases, Row, decode_jobs, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside
-from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.triggers.zone import to_utc
 
 MARKED_AT_ONCE = 10_000
@@ -348,6 +349,12 @@ async def lease_under_limits(call: LeaseCall) -> list[Job]:
     await call.mark_due()
     async with call.statements.transaction():
         return await run_async(lease_limited(call.request, call.now), call.answer)
+
+
+async def preview(call: LeaseCall) -> LeasePreview:
+    """See ``OpenStore.preview_lease``."""
+    await call.mark_due()
+    return await run_async(preview_lease(call.request), call.answer)
 
 
 async def warm_up(statements: Statements) -> None:

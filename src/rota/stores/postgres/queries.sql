@@ -1128,6 +1128,24 @@ WHERE tenant = $1::text AND set_aside IS NULL
 ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
+-- name: find_ready
+-- begins as: job_rows
+-- As find_page, for READY jobs while there are few: finished jobs are not walked past.
+WHERE id = ANY (ARRAY(
+        SELECT id FROM rota.jobs WHERE is_due AND tenant = $1::text
+        UNION ALL
+        SELECT id FROM rota.jobs WHERE NOT is_due AND tenant = $1
+    )) AND set_aside IS NULL AND status = $3::text
+-- include: list_conditions
+-- include: after_last
+ORDER BY created_at DESC, id
+LIMIT $11::bigint;
+
+-- name: count_waiting
+-- READY jobs of all tenants. $1 the most to count
+SELECT (SELECT count(*) FROM (SELECT FROM rota.jobs WHERE is_due LIMIT $1::bigint) AS due)
+    + (SELECT count(*) FROM (SELECT FROM rota.jobs WHERE NOT is_due LIMIT $1) AS later);
+
 -- name: find_recurring
 -- begins as: job_rows
 -- As find_page, for jobs that recur, of one status.

@@ -22,6 +22,9 @@ from rota.stores.postgres.rows import decode_attempt, decode_jobs, in_calendar, 
 from rota.stores.postgres.unit import set_aside
 from rota.stores.protocol import QueueDepth
 
+FEW = 5_000
+"""Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
+
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 
 
@@ -47,6 +50,8 @@ async def find(
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
     arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
     statement = _choose(wanted, QUERIES.find_recurring, QUERIES.find_held_up, QUERIES.find_page)
+    if wanted.status is JobStatus.READY and statement == QUERIES.find_page:
+        statement = await _choose_ready(statements)
     while True:
         decoded = decode_jobs(await statements.fetch(statement, *arguments))
         if not decoded.damaged:
@@ -96,6 +101,13 @@ def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:
         *(tenant, wanted.queue, wanted.status, wanted.priority_min, wanted.priority_max),
         *(wanted.created_after, wanted.created_before, wanted.is_recurring),
     )
+
+
+async def _choose_ready(statements: Statements) -> str:
+    """While few jobs wait, all that do are read; of many, the newest are soon met in the list."""
+    ((number,),) = await statements.fetch(QUERIES.count_waiting, FEW + 1)
+    statement: str = QUERIES.find_ready if number <= FEW else QUERIES.find_page
+    return statement
 
 
 def _choose(wanted: JobFilter, recurring: str, held_up: str, any_other: str) -> str:

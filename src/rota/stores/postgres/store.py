@@ -45,6 +45,7 @@ from rota.stores.protocol import (
     HeldLease,
     Inserted,
     LeaseKeeper,
+    LeasePreview,
     LeaseRequest,
     Listener,
     Portion,
@@ -195,6 +196,19 @@ class PostgresStore(ClosableStore):
             return await self._cursors.lease(call)
 
         return await self._repeat(run)
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """See ``OpenStore.preview_lease``."""
+        now = to_utc(now, "now")
+        return await self._repeat(
+            lambda session: lease.preview(lease.LeaseCall(session, request, now))
+        )
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        """See ``OpenStore.check_insertion``."""
+        now = to_utc(now, "now")
+        unit.check_ids(jobs)
+        await self._run_plan(lambda: edits.check_insertion(jobs, now))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Extend leases; False for each that is lost."""

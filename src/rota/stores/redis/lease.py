@@ -17,11 +17,12 @@ from rota.stores.kernel.limits import (
     counts_running,
     lease_chosen,
     lease_limited,
+    preview_lease,
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import Partition, run_async
-from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeaseRequest
+from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
@@ -62,6 +63,11 @@ async def lease_under_limits(database: Database, request: LeaseRequest, now: dat
     """Due jobs for which there is room, or that the caller can run; see the kernel."""
     plan = lease_limited if request.is_limited else lease_chosen
     return await run_async(plan(request, now), _Limits(database, now).answer)
+
+
+async def preview(database: Database, request: LeaseRequest, now: datetime) -> LeasePreview:
+    """See ``OpenStore.preview_lease``."""
+    return await run_async(preview_lease(request), _Limits(database, now).answer)
 
 
 class _Limits:

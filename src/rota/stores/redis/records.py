@@ -49,7 +49,7 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
     async def read_jobs(place: str) -> JobPortion:
         code, last = place[:1] or LISTING_CODES[0], place[1:]
         if code not in LISTING_CODES:
-            raise InvalidCursorError("is none of this store's")
+            raise InvalidCursorError("is not from this store")
         part = "ready" if code == "R" else f"listing-{code}"
         ranges = (f"({last}" if last else "-", "+")
         found = await read_ranges(database, part, _CONTENTS, limit, ranges, size=PORTION_SIZE)

@@ -25,6 +25,7 @@ from rota.stores.protocol import (
     HeldLease,
     Inserted,
     LeaseKeeper,
+    LeasePreview,
     LeaseRequest,
     Listener,
     Portion,
@@ -122,6 +123,17 @@ class RedisStore(DocumentVerbs):
             return jobs
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """See ``OpenStore.preview_lease``."""
+        self._refuse_when_unusable()
+        return await lease.preview(self._database, request, to_utc(now, "now"))
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        """See ``OpenStore.check_insertion``."""
+        self._refuse_when_unusable()
+        now = to_utc(now, "now")
+        await self._carry_out(lambda: edits.check_insertion(jobs, now))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Extend leases; False for each that is lost."""

@@ -25,14 +25,13 @@ from rota.stores.kernel.limits import (
     TakeJobs,
     lease_chosen,
     lease_limited,
+    preview_lease,
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Partition, run
-from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeaseRequest
-from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
-from rota.stores.sqlite.queries import QUERIES
-from rota.stores.sqlite.rows import (
+from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest
+from rota.stores.rows import (
     EPOCH,
     Row,
     decode_job,
@@ -41,6 +40,8 @@ from rota.stores.sqlite.rows import (
     to_instant,
     to_micros,
 )
+from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
+from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
 from rota.triggers.zone import to_utc
 
@@ -70,6 +71,12 @@ def lease_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime
         if len(leased) == len(chosen):
             return taken
     return taken or run(lease_chosen(request, now), lease.answer)
+
+
+def preview_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime) -> LeasePreview:
+    """See ``OpenStore.preview_lease``."""
+    connection.execute(QUERIES.mark_due, (to_micros(now), MOST_MARKED_DUE))
+    return run(preview_lease(request), _Lease(connection, request, now).answer)
 
 
 class _Lease:

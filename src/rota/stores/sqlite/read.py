@@ -18,9 +18,7 @@ from rota.jobs import (
     decode_cursor,
 )
 from rota.stores.protocol import QueueDepth, expiry_key
-from rota.stores.sqlite.lease import find_partitions, is_partition_due
-from rota.stores.sqlite.queries import QUERIES
-from rota.stores.sqlite.rows import (
+from rota.stores.rows import (
     Row,
     decode_attempt,
     decode_readable,
@@ -28,6 +26,8 @@ from rota.stores.sqlite.rows import (
     to_instant,
     to_micros,
 )
+from rota.stores.sqlite.lease import find_partitions, is_partition_due
+from rota.stores.sqlite.queries import QUERIES
 
 _EVER = (1 << 63) - 1
 _NO_LIMIT = -1

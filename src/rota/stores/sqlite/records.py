@@ -8,8 +8,8 @@ from rota.errors import DamagedJobError
 from rota.jobs import JobId
 from rota.stores.kernel.records import JobPortion, cut_at_size, describe_unreadable, unseal
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
+from rota.stores.rows import COLUMNS, Row, decode_attempts, decode_job, encode_ids
 from rota.stores.sqlite.queries import QUERIES
-from rota.stores.sqlite.rows import COLUMNS, Row, decode_attempts, decode_job, encode_ids
 
 _BODY, _SET_ASIDE = -2, -1
 _ROW_SIZE = 500

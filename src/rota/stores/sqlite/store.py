@@ -12,6 +12,7 @@ from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page, c
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits
 from rota.stores.kernel.edits import Pruning
+from rota.stores.kernel.limits import counts_running
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
 from rota.stores.protocol import (
@@ -21,6 +22,7 @@ from rota.stores.protocol import (
     Inserted,
     KeptDocument,
     LeaseKeeper,
+    LeasePreview,
     LeaseRequest,
     Listener,
     Portion,
@@ -36,7 +38,7 @@ from rota.stores.protocol import (
 from rota.stores.sqlite import read
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import DocumentVerbs
-from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs
+from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_jobs
 from rota.stores.sqlite.read import DueCache, NextDue, make_choice
 from rota.stores.sqlite.records import load_documents, read_document_portion, read_job_portion
 from rota.stores.sqlite.threads import Reader, Writer
@@ -99,13 +101,32 @@ class SqliteStore(DocumentVerbs):
         """
         writer = self._open_writer()
         now = to_utc(now, "now")
-        if self._due_cache:
-            choice = make_choice(request.queues, request.tenants)
-            version = self._reader.read_version()
-            if self._due_cache.find(version, choice, now) is not None:
-                return []
+        if self._is_idle(request, now):
+            return []
         return await writer.run(
             lambda connection: lease_jobs(connection, request, now), request.limit
+        )
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """See ``OpenStore.preview_lease``."""
+        writer, now = self._open_writer(), to_utc(now, "now")
+        if self._is_idle(request, now) and not counts_running(request.caps):
+            return LeasePreview([], {})
+        return await writer.run(lambda connection: preview_jobs(connection, request, now))
+
+    def _is_idle(self, request: LeaseRequest, now: datetime) -> bool:
+        """Whether nothing is due, as far as is known without touching the file."""
+        if not self._due_cache:
+            return False
+        choice = make_choice(request.queues, request.tenants)
+        return self._due_cache.find(self._reader.read_version(), choice, now) is not None
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        """See ``OpenStore.check_insertion``."""
+        self._refuse_when_unusable()
+        submitted, now = tuple(jobs), to_utc(now, "now")
+        await self._commit(
+            lambda connection: commit_plan(connection, edits.check_insertion(submitted, now))
         )
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:

@@ -30,8 +30,7 @@ from rota.stores.kernel.unit import (
     run,
 )
 from rota.stores.protocol import Applied, Inserted
-from rota.stores.sqlite.queries import QUERIES
-from rota.stores.sqlite.rows import (
+from rota.stores.rows import (
     Row,
     decode_job,
     encode_amendment,
@@ -46,6 +45,7 @@ from rota.stores.sqlite.rows import (
     to_instant,
     to_micros,
 )
+from rota.stores.sqlite.queries import QUERIES
 
 Answer = TypeVar("Answer")
 Write: TypeAlias = Callable[[str, Sequence[Row]], None]

@@ -94,9 +94,13 @@ async def list_requests(world: World, route: Route) -> list[Asked]:
 async def test_no_answer_depends_on_another_tenant(
     route: Route, make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for asked in await list_requests(await make_world(make_stage, monkeypatch, THEIRS), route):
-        shared = await make_world(make_stage, monkeypatch, THEIRS)
-        lonely = await make_world(make_stage, monkeypatch)
+    """Each request that may change something is made in worlds of its own."""
+    shared = await make_world(make_stage, monkeypatch, THEIRS)
+    lonely = await make_world(make_stage, monkeypatch)
+    for number, asked in enumerate(await list_requests(shared, route)):
+        if number and route.method != "GET":
+            shared = await make_world(make_stage, monkeypatch, THEIRS)
+            lonely = await make_world(make_stage, monkeypatch)
         before = await take_stock(shared.stage, THEIRS)
         given = await ask(shared, asked)
         assert given == await ask(lonely, asked), asked

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from tests.server.security.conftest import NOW, Stage
 
-from rota.fleet.workers import WorkerPresence
+from rota.fleet.presence import WorkerPresence
 from rota.jobs import (
     Failed,
     Job,

@@ -18,6 +18,19 @@ def test_the_beginning_of_an_id_is_enough_for_every_command(rota: RunRota, creat
     assert rota("jobs", "delete", job_id[:8]).out == f"Deleted {job_id}.\n"
 
 
+def test_a_job_waits_for_others_by_the_beginning_of_their_ids(
+    rota: RunRota, created: Create
+) -> None:
+    first = created("first", "--in", "1h")
+    waiting = rota("jobs", "create", "second", "--after", first[:8], "--json").document
+    assert waiting["dependencies"] == [first]
+    missing = rota("jobs", "create", "third", "--after", "ffffffff")
+    assert (missing.status, "begins with ffffffff" in missing.err) == (3, True)
+    several = rota("jobs", "create", "third", "--after", first[:4])
+    assert several.status == 2
+    assert '--after "' in several.err
+
+
 def test_the_beginning_of_a_series_is_enough(rota: RunRota) -> None:
     made = rota("series", "create", "tick", "--every", "1h", "--json").document
     series_id = str(made["id"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.cli.conftest import NOW, RunRota
+from tests.unit.cli.conftest import NOW, Outcome, RunRota
 
 from rota import Worker, open_store
 from rota.testing import VirtualClock
@@ -33,6 +33,22 @@ def test_a_job_is_created_and_shown(rota: RunRota) -> None:
     assert "Tries    0 of 3 failed" in lines
 
 
+def test_an_ended_job_is_shown_with_its_removal(rota: RunRota, created: Create) -> None:
+    job_id = created("hello")
+    assert "Removed" not in rota("jobs", "show", job_id).out
+    assert rota("jobs", "cancel", job_id).status == 0
+    shown = rota("jobs", "show", job_id, width=200).out.splitlines()
+    line = next(it for it in shown if it.startswith("Removed"))
+    assert line.split(maxsplit=1)[1] == (
+        "Sun 2027-04-25 13:00:30 BST (in 30d), once no job depends on it"
+    )
+    assert rota("retention", "set", "ended=forever,dead=forever", "--yes").status == 0
+    shown = rota("jobs", "show", job_id, width=200).out.splitlines()
+    line = next(it for it in shown if it.startswith("Removed"))
+    assert line.split(maxsplit=1)[1] == "never, by the rules of retention"
+    assert rota("jobs", "show", job_id, "--json").document["removed_at"] is None
+
+
 def test_a_job_that_is_there_already_is_said_to_be(rota: RunRota) -> None:
     first = rota("jobs", "create", "hello", "--key", "only one")
     again = rota("jobs", "create", "hello", "--key", "only one")
@@ -47,7 +63,58 @@ def test_a_kind_that_no_worker_serves_is_warned_about_beside_the_result(rota: Ru
     assert outcome.out.startswith("Created ")
     warning = "No running worker serves kind 'rare': the job waits until one does."
     assert outcome.err.split() == warning.split()
-    assert "warning" not in rota("jobs", "create", "hello", "--kind", "rare", "--json").document
+    for_programs = rota("jobs", "create", "hello", "--kind", "rare", "--json")
+    assert "warning" not in for_programs.document
+    assert for_programs.err.split() == warning.split()
+
+
+def test_a_served_kind_is_created_without_a_warning(rota: RunRota) -> None:
+    async def serve() -> None:
+        async with await open_store("sqlite:///rota.db") as store:
+            clock = VirtualClock(NOW)
+            worker = Worker(store, {"common": _report}, clock=clock)
+            running = asyncio.create_task(worker.run())
+            await clock.advance(timedelta(seconds=1))
+            outcome = await asyncio.to_thread(rota, "jobs", "create", "hello", "--kind", "common")
+            assert (outcome.status, outcome.err) == (0, "")
+            worker.stop()
+            await clock.run(running)
+
+    asyncio.run(serve())
+
+
+async def _report(context: Context) -> None:
+    context.progress(1, 4, "first box")
+
+
+def test_a_running_job_shows_its_progress_and_an_ended_one_does_not(
+    rota: RunRota, created: Create
+) -> None:
+    job_id = created("pack", "--kind", "pack")
+    shown: list[Outcome] = []
+
+    async def run() -> None:
+        clock = VirtualClock(NOW)
+
+        async def pack(context: Context) -> None:
+            context.progress(1, 4, "first box")
+            await clock.sleep(timedelta(seconds=2))
+            shown.append(await asyncio.to_thread(rota, "jobs", "show", job_id))
+            shown.append(await asyncio.to_thread(rota, "jobs", "show", job_id, "--json"))
+
+        async with await open_store("sqlite:///rota.db") as store:
+            worker = Worker(store, {"pack": pack}, clock=clock)
+            running = asyncio.create_task(worker.run_once())
+            await clock.advance(timedelta(seconds=3))
+            await running
+
+    asyncio.run(run())
+    (line,) = (it for it in shown[0].out.splitlines() if it.startswith("Progress"))
+    assert line.split(maxsplit=1)[1].startswith("1 of 4 (25%), first box, ")
+    progress = shown[1].document["progress"]
+    assert (progress["done"], progress["total"], progress["message"]) == (1, 4, "first box")
+    assert "Progress" not in rota("jobs", "show", job_id).out
+    assert rota("jobs", "show", job_id, "--json").document["progress"] is None
 
 
 def test_a_job_for_programs_is_what_the_service_says(rota: RunRota, created: Create) -> None:

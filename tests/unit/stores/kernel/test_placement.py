@@ -53,7 +53,7 @@ def test_exactly_the_graphs_with_a_cycle_are_refused(seed: int) -> None:
         plan_insertion(jobs, NOTHING)
     path = refusal.value.cycle_path
     assert all(
-        after in edges[before] for before, after in zip(path, path[1:] + path[:1], strict=True)
+        after in edges[before] for before, after in zip(path, [*path[1:], path[0]], strict=True)
     )
 
 

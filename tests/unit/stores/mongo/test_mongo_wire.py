@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from secrets import token_hex
 from typing import Any
 
 import pytest
 from pymongo import AsyncMongoClient, ReadPreference
 from tests.servers.mongo import MongoServer, open_mongo
+from tests.servers.shared import in_database, shared_mongo_url
 from tests.unit.stores.mongo.overheard import WRITES, Overheard, overhear
 
 from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus, Lost, Succeeded, decide_outcome
 from rota.stores.mongo.address import read_address
 from rota.stores.mongo.connection import Raw, options
+from rota.stores.mongo.schema import INDEXES
 from rota.stores.mongo.store import MongoStore
 from rota.stores.protocol import DocumentWrite, HeldLease, LeaseRequest
 from rota.testing import VirtualClock
@@ -67,6 +70,16 @@ async def test_every_read_is_the_primarys_and_of_a_majority(
     for command in asked:
         assert command.get("$readPreference", {"mode": "primary"})["mode"] == "primary", command
         assert command["readConcern"]["level"] in {"majority", "snapshot"}, command
+
+
+async def test_indexes_are_built_by_a_majority_of_the_members(overheard: Overheard) -> None:
+    """By default all members vote: with one of three down, opening a store would wait for it."""
+    address = in_database(shared_mongo_url(), f"rota_test_{token_hex(6)}")
+    async with await open_mongo(address), AsyncMongoClient[Raw](address) as client:
+        await client.drop_database(client.get_default_database())
+    (build,) = overheard.of(["createIndexes"])
+    assert build["commitQuorum"] == "majority"
+    assert {it["name"] for it in build["indexes"]} == {it.name for it in INDEXES}
 
 
 async def test_an_address_cannot_weaken_that() -> None:

@@ -75,6 +75,8 @@ INDEXES = {
     "count_page": {"jobs_listed", "jobs_leased"},
     "find_held_up": {"jobs_held_up"},
     "count_held_up": {"jobs_held_up"},
+    "find_ready": {"jobs_in_line", "jobs_later_in_lane", "jobs_by_id"},
+    "count_waiting": {"jobs_in_line", "jobs_later_in_lane"},
     "find_recurring": {"jobs_recurring"},
     "count_recurring": {"jobs_recurring"},
 }

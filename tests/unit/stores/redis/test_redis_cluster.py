@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.servers.groups.redis_cluster import new_cluster
+import redis
+from tests.servers.groups.redis_cluster import RedisCluster, new_cluster
 from tests.servers.redis import RedisServer
 from tests.servers.shared import with_option
 
@@ -43,3 +44,16 @@ async def test_a_store_works_whichever_node_is_asked(
         assert [job.id for job in await store.find_expired(NOW + DAY, 5)] == [leased[1].id]
         assert len(await store.survey(NOW + SECOND)) == 1
         assert len((await store.find("a")).items) == 2
+
+
+async def test_shards_with_different_names_lie_on_different_nodes(nodes: list[RedisServer]) -> None:
+    cluster = RedisCluster(nodes)
+    names = {cluster.find_owner(name): name for name in ("shard-1", "shard-2", "shard-3")}
+    assert len(names) == len(nodes)
+    shards = [with_option(nodes[0].tcp_url, "name", name) for name in names.values()]
+    async with await open_store(f"shards:one={shards[0]}|two={shards[1]}") as store:
+        await store.insert([a_job(tenant=tenant) for tenant in "abcdef"], NOW)
+        assert sorted(job.tenant for job in await take(store)) == list("abcdef")
+    for node, name in names.items():
+        with redis.Redis.from_url(node.tcp_url) as client:
+            assert client.hlen(f"{{{name}}}:bodies") > 0

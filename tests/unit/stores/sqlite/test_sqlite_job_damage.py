@@ -28,7 +28,7 @@ async def damaged_id(store: SqliteStore, reach_in: ReachIn) -> str:
 async def test_a_damaged_row_is_set_aside_with_its_bytes(
     store: SqliteStore, reach_in: ReachIn, damaged_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "rota.stores.sqlite"):
+    with caplog.at_level(logging.WARNING, "rota.stores"):
         assert names(await take(store, limit=2)) == ["one", "two"]
     assert damaged_id in caplog.text
     assert "set aside" in caplog.text

@@ -8,7 +8,7 @@ from msgspec.structs import fields
 
 from rota.errors import DamagedJobError
 from rota.jobs import Completion, Deferral, Ending, Job, JobStatus, Lease, Recurrence, RetryPolicy
-from rota.stores.sqlite.rows import (
+from rota.stores.rows import (
     EPOCH,
     decode_job,
     encode_job,

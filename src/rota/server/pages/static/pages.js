@@ -137,16 +137,17 @@
     countChosen();
   }
 
+  var KEPT_PARTS = ["fresh", "states"];
+
   document.addEventListener("htmx:beforeSwap", function (event) {
     var part = event.detail.target;
-    if (part.id !== "fresh") return;
+    if (KEPT_PARTS.indexOf(part.id) < 0) return;
     if (isFrozen || isBusy(part)) { event.detail.shouldSwap = false; return; }
     if (event.detail.shouldSwap) remember(part);
   });
 
-  document.addEventListener("htmx:afterSwap", function () {
-    var part = document.getElementById("fresh");
-    if (part) restore(part);
+  document.addEventListener("htmx:afterSwap", function (event) {
+    if (KEPT_PARTS.indexOf(event.detail.target.id) >= 0) restore(event.detail.target);
   });
 
   document.addEventListener("htmx:afterRequest", function (event) {
@@ -203,7 +204,23 @@
     countChosen();
   });
 
+  // With Shift, a click selects every row from the last one that was clicked.
+  var lastClicked = null;
+
+  function selectRange(box, isRange) {
+    var boxes = Array.from(box.closest("form").querySelectorAll("input[name=id]"));
+    var here = boxes.indexOf(box);
+    var there = boxes.findIndex(function (each) { return each.value === lastClicked; });
+    if (isRange && there >= 0) {
+      boxes.slice(Math.min(here, there), Math.max(here, there) + 1).forEach(function (each) {
+        each.checked = box.checked;
+      });
+    }
+    lastClicked = box.value;
+  }
+
   document.addEventListener("click", function (event) {
+    if (event.target.matches("input[name=id]")) selectRange(event.target, event.shiftKey);
     if (event.target.closest(".live button")) setFrozen(!isFrozen);
     if (event.target.closest("[data-keys]")) document.getElementById("keys").showModal();
   });

@@ -1,0 +1,1 @@
+"""Jobs in MariaDB: the plain loop of one job at a time."""

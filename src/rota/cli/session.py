@@ -1,0 +1,238 @@
+"""What every command that asks the service has: where to ask, and how to print the answer."""
+
+import asyncio
+import getpass
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from cyclopts import Parameter
+
+from rota.auth.tokens import Secret
+from rota.cli.arguments import choose_zone
+from rota.cli.options import value
+from rota.cli.output import Output, Viewer
+from rota.errors import InvalidInputError, NotFoundError, StoreUnavailableError
+from rota.jobs import JobId, normalize_job_id
+from rota.jobs.fields import is_plain_queue
+from rota.jobs.record import DEFAULT_TENANT
+from rota.runtime.wiring import is_missing
+
+DEFAULT_STORE = "sqlite:///rota.db"
+URL_VARIABLE = "ROTA_URL"
+TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
+STORE_VARIABLE = "ROTA_STORE"
+
+TOKEN_ID_LENGTH = 24
+MOST_TOKENS = 10_000
+"""How many tokens of a tenant are searched for the beginning of an id."""
+
+Found = TypeVar("Found")
+Query = Mapping[str, Any]
+
+
+def path_of(*steps: str) -> str:
+    """A path of which every step is one, whatever it holds."""
+    return "".join(f"/{quote(step, safe='')}" for step in steps)
+
+
+class Target(NamedTuple):
+    """What a command asks: a server with a token, or a store as a tenant."""
+
+    url: str
+    is_server: bool = False
+    token: Secret | None = None
+    tenant: str = DEFAULT_TENANT
+
+    def require(self) -> None:
+        """Refuse a store whose file does not exist."""
+        if not self.is_server and is_missing(self.url):
+            raise StoreUnavailableError(
+                f"There is no store at {self.url}: rota up makes it, and so does "
+                "rota store migrate",
+                {"address": self.url},
+            )
+
+    def find_address(self) -> Any:
+        """The ``ServerAddress`` or ``StoreAddress`` that ``open_client`` takes."""
+        from rota.client import ServerAddress, StoreAddress  # noqa: PLC0415 - loads an HTTP client
+
+        if self.is_server:
+            return ServerAddress(url=self.url, token=self.token)
+        return StoreAddress(url=self.url, tenant=self.tenant, who=name_user())
+
+
+@Parameter(name="*", group="Where")
+@dataclass(kw_only=True)
+class Session(Output):
+    """A server or a store, by default what the environment names.
+
+    A path is given as its steps: ``get("jobs", job_id)``. A command that only reads never creates
+    a store: without ``makes``, a missing file is an error.
+    """
+
+    store: Annotated[
+        str | None,
+        value(
+            "URL",
+            "Ask a store: sqlite:///rota.db, postgresql://..., redis://... "
+            "Default: ROTA_STORE, or else sqlite:///rota.db.",
+        ),
+    ] = None
+    url: Annotated[
+        str | None,
+        value("URL", "Ask a server, such as http://127.0.0.1:8080. Default: ROTA_URL."),
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        value("PATH", "A file that holds the token for the server. Default: ROTA_TOKEN."),
+    ] = None
+
+    def find_target(self, environ: Mapping[str, str] | None = None) -> Target:
+        """The server or store that the options name, or else the environment.
+
+        Raises InvalidInputError when options contradict each other.
+        """
+        given = os.environ if environ is None else environ
+        tenant = self.tenant if isinstance(self, TenantSession) else None
+        if self.store is not None and self.url is not None:
+            raise _refuse("--url", "--url and --store are both given: ask a server or a store")
+        url = self.url or ("" if self.store else given.get(URL_VARIABLE, "").strip())
+        if url:
+            if tenant is not None:
+                raise _refuse("--tenant", "--tenant is for a store: a server knows it by the token")
+            return Target(url, is_server=True, token=_read_token(self.token_file, given))
+        if self.token_file is not None:
+            raise _refuse("--token-file", "--token-file is for a server: give its --url, too")
+        store = self.store or given.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
+        return Target(store, tenant=tenant or DEFAULT_TENANT)
+
+    def view(self, zone: str | None = None) -> Viewer:
+        """Who looks, in the zone of that name or else of this host."""
+        return Viewer(self.terminal.clock.now(), choose_zone(zone).zone)
+
+    def talk(self, talk: Callable[[Any], Awaitable[Found]], *, makes: bool = False) -> Found:
+        """Call ``talk`` with an open ``Client``, and return what it returns."""
+        from rota.client import open_client  # noqa: PLC0415 - loads an HTTP client
+
+        target = self.find_target()
+        if not makes:
+            target.require()
+
+        async def run() -> Found:
+            async with open_client(target.find_address(), self.terminal.clock) as client:
+                return await talk(client)
+
+        return asyncio.run(run())
+
+    def ask(
+        self,
+        method: str,
+        *steps: str,
+        body: Any = None,
+        query: Query | None = None,
+        makes: bool = False,
+    ) -> Any:
+        path = path_of(*steps)
+        return self.talk(lambda it: it.ask(method, path, query=query, body=body), makes=makes)
+
+    def get(self, *steps: str, query: Query | None = None) -> Any:
+        return self.ask("GET", *steps, query=query)
+
+    def post(
+        self, *steps: str, body: Any = None, query: Query | None = None, makes: bool = False
+    ) -> Any:
+        return self.ask("POST", *steps, body=body, query=query, makes=makes)
+
+    def collect(
+        self, *steps: str, limit: int, query: Query | None = None
+    ) -> tuple[list[Any], str | None]:
+        """The first ``limit`` items of a list, and the cursor of the next if there are more."""
+        path = path_of(*steps)
+        items, cursor = self.talk(lambda it: it.collect(path, query, limit=limit))
+        return items, cursor
+
+    def find_job(self, text: str, field: str = "ID") -> JobId:
+        """The id of the only job whose id is, or begins with, ``text``."""
+        whole = normalize_job_id(text)
+        if whole is not None:
+            return whole
+        found, _ = self.collect("jobs", "search", query={"q": f"id:{text}"}, limit=2)
+        return JobId(_choose_one([str(job["id"]) for job in found], text, "job", field))
+
+    def find_token(self, text: str) -> str:
+        """The id of the only token whose id is, or begins with, ``text``."""
+        if len(text) >= TOKEN_ID_LENGTH:
+            return text
+        listed, _ = self.collect("tokens", limit=MOST_TOKENS)
+        ids = [str(token["id"]) for token in listed]
+        return _choose_one([it for it in ids if it.startswith(text)], text, "token", "ID")
+
+
+def _choose_one(ids: Sequence[str], text: str, noun: str, field: str) -> str:
+    if not ids:
+        raise NotFoundError(f"no {noun} has an id that begins with {text}", {"id": text})
+    if len(ids) > 1:
+        named = " and ".join(ids[:2])
+        reason = f"is the beginning of several ids, such as {named}; give more of it"
+        raise InvalidInputError(f'{field} "{text}" {reason}', {"field": field, "reason": reason})
+    return ids[0]
+
+
+@Parameter(name="*", group="Where")
+@dataclass(kw_only=True)
+class TenantSession(Session):
+    """The same, and the tenant whose jobs these are."""
+
+    tenant: Annotated[
+        str | None,
+        value("NAME", "Whose jobs these are; a server knows it by the token. Default: default."),
+    ] = None
+
+    def create_job(self, body: Mapping[str, Any]) -> tuple[Any, bool]:
+        """Create a job, and print what the server warns about. Returns it, and whether it is new.
+
+        ``POST /jobs`` takes the queue names of specification 5 only; ``/jobs/bulk`` takes all.
+        """
+        if not is_plain_queue(str(body["queue"])):
+            made = self.ask("POST", "jobs", "bulk", body={"jobs": [body]}, makes=True)
+            return made["items"][0], made["created_count"] == 1
+        created = self.talk(lambda it: it.create("/jobs", body), makes=True)
+        if created.warning is not None:
+            self.terminal.print_remark(created.warning)
+        return created.document, created.is_new
+
+
+HERE = TenantSession()
+
+
+def name_user() -> str:
+    """Who runs this program, for the audit log."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "command line"
+
+
+def _read_token(file: Path | None, environ: Mapping[str, str]) -> Secret | None:
+    if file is None:
+        text = environ.get(TOKEN_VARIABLE, "").strip()
+    else:
+        try:
+            text = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise _refuse("--token-file", f'Cannot read "{file}": {reason}') from error
+    if not text:
+        return None
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        where = TOKEN_VARIABLE if file is None else "--token-file"
+        raise _refuse(where, f"{where} does not hold a token")
+    return Secret(text)
+
+
+def _refuse(field: str, message: str) -> InvalidInputError:
+    return InvalidInputError(message, {"field": field})

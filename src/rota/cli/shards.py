@@ -1,0 +1,190 @@
+"""``rota shards``: the shards of a store, and moving tenants between them."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any
+
+from cyclopts import App
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from rota.cli.options import StoreOption, flag, value
+from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
+from rota.cli.session import DEFAULT_STORE
+from rota.runtime.shards import (
+    ShardsStatus,
+    add_shard,
+    drain_shard,
+    move_tenant,
+    read_status,
+)
+from rota.stores.opened import MoveReport, ShardReport
+
+app = App(name="shards")
+
+TenantArgument = Annotated[str, value("TENANT", "The tenant to move.")]
+ToArgument = Annotated[str, value("SHARD", "The shard to move it to.")]
+ShardArgument = Annotated[str, value("SHARD", "The name of a shard.")]
+TenantsOption = Annotated[
+    bool,
+    flag("Count the jobs of each tenant on each shard, too. Reads all jobs.", name="--tenants"),
+]
+
+COUNTS = ("due_count", "later_count", "running_count", "dead_count")
+COLUMNS = ("Shard", "New tenants", "Exceptions", "Due", "Later", "Running", "Dead")
+
+
+@app.command(name="status")
+def show_status(
+    store: StoreOption = DEFAULT_STORE,
+    *,
+    tenants: TenantsOption = False,
+    output: Output = PLAIN,
+) -> bool:
+    """Show the shards, what waits and runs on each, and tenants that move.
+
+    The exit status is 1 if a shard does not answer or a tenant is on its way.
+    Try:
+
+        rota shards status shards:///shards.toml
+        rota shards status shards:///shards.toml --tenants --json
+    """
+    status = asyncio.run(read_status(store, counts_tenants=tenants))
+    is_well = not status.moves and all(each.depths is not None for each in status.shards)
+    if output.is_done(status_document(status)):
+        return is_well
+    terminal = output.terminal
+    print_table(terminal.out, COLUMNS, [shard_row(each) for each in status.shards])
+    for name, counts in (status.tenants or {}).items():
+        listed = ", ".join(f"{tenant} {count}" for tenant, count in sorted(counts.items()))
+        terminal.print_text(escape(f"{name}: {listed or 'no jobs'}"))
+    for move in status.moves:
+        terminal.print_text(escape(describe_move(move)), "yellow")
+    return is_well
+
+
+@app.command(name="move")
+def move(
+    tenant: TenantArgument,
+    shard: ToArgument,
+    store: StoreOption = DEFAULT_STORE,
+    *,
+    output: Output = PLAIN,
+) -> None:
+    """Move a tenant to another shard while it works.
+
+    Its ended jobs are copied first. Then nothing is leased or written for the
+    tenant for about ten seconds and as long as it takes to copy the rest;
+    callers are told to try again. Running jobs keep their leases. If the
+    command is interrupted, the same command completes the move. Try:
+
+        rota shards move acme two shards:///shards.toml
+    """
+    with _bar(output.terminal) as report:
+        moved = asyncio.run(move_tenant(store, tenant, shard, report))
+    document = {"tenant": tenant, "target": shard, "is_moved": moved is not None}
+    if moved is None:
+        output.print_done(document, f"{tenant} is on {shard} already.")
+    else:
+        text = f"Moved {tenant} from {moved.source} to {shard}: {moved.job_count:,} jobs."
+        output.print_done(document | moved._asdict(), text)
+
+
+@app.command(name="add")
+def add(
+    shard: ShardArgument,
+    store: StoreOption = DEFAULT_STORE,
+    *,
+    output: Output = PLAIN,
+) -> None:
+    """Let new tenants come to a shard.
+
+    Add it to the end of the address first, and restart all programs with that
+    address. Tenants that have jobs stay where they are; move them by hand. Try:
+
+        rota shards add three shards:///shards.toml
+    """
+    with _bar(output.terminal) as report:
+        asyncio.run(add_shard(store, shard, report))
+    output.print_done({"shard": shard, "is_added": True}, f"New tenants may come to {shard}.")
+
+
+@app.command(name="drain")
+def drain(
+    shard: ShardArgument,
+    store: StoreOption = DEFAULT_STORE,
+    *,
+    output: Output = PLAIN,
+) -> None:
+    """Move all tenants away from a shard, one after another.
+
+    New tenants go elsewhere from the start. Afterwards the shard can be
+    removed from the address. If the command is interrupted, the same command
+    goes on. Try:
+
+        rota shards drain two shards:///shards.toml
+    """
+    with _bar(output.terminal) as report:
+        moved = asyncio.run(drain_shard(store, shard, report))
+    jobs = sum(each.job_count for each in moved)
+    text = f"Moved {len(moved)} tenants with {jobs:,} jobs away from {shard}."
+    output.print_done({"shard": shard, "moved": [each._asdict() for each in moved]}, text)
+
+
+@contextmanager
+def _bar(terminal: Terminal) -> Iterator[Any]:
+    """Shows each step with a bar, on a terminal; elsewhere nothing."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = terminal.err
+    bars: dict[str, TaskID] = {}
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+
+        def report(step: str, done: int, total: int) -> None:
+            if step not in bars:
+                bars[step] = progress.add_task(step, total=total or None)
+            progress.update(bars[step], completed=done, total=total or None)
+
+        yield report
+
+
+def shard_row(shard: ShardReport) -> Row:
+    """One shard as a row of ``COLUMNS``."""
+    name = f"{shard.name} (home)" if shard.is_home else shard.name
+    placed = (escape(name), "yes" if shard.is_chosen else "no", str(shard.exception_count))
+    if shard.depths is None:
+        return (*placed, "no answer", "", "", ""), "red"
+    return (*placed, *(f"{shard.total(count):,}" for count in COUNTS)), ""
+
+
+def describe_move(move: MoveReport) -> str:
+    """One sentence about a tenant on its way."""
+    return (
+        f"{move.tenant} moves from {move.source} to {move.target} ({move.phase} since "
+        f"{move.since:%Y-%m-%d %H:%M:%S} UTC). If its command was interrupted, run it again: "
+        f"rota shards move {move.tenant} {move.target}"
+    )
+
+
+def status_document(status: ShardsStatus) -> dict[str, Any]:
+    """The status for programs."""
+    return {
+        "shards": [
+            {
+                "name": each.name,
+                "is_home": each.is_home,
+                "takes_new_tenants": each.is_chosen,
+                "exceptions": each.exception_count,
+                "is_available": each.depths is not None,
+                **{count: each.total(count) for count in COUNTS},
+            }
+            for each in status.shards
+        ],
+        "moves": [{**each._asdict(), "since": _text(each.since)} for each in status.moves],
+        **({} if status.tenants is None else {"tenants": status.tenants}),
+    }
+
+
+def _text(instant: datetime) -> str:
+    return instant.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,30 @@
+"""The shards page: what waits and runs on each shard, and which tenants lie where."""
+
+from datetime import timedelta
+
+from starlette.responses import Response
+
+from rota.errors import ForbiddenTenantError
+from rota.jobs.record import DEFAULT_TENANT
+from rota.ops.tenants import compare_tenants
+from rota.server.pages.responses import render_page
+from rota.server.pages.visit import Visit
+from rota.stores.opened import Sharded
+
+_COMPARED = timedelta(hours=24)
+
+
+async def show_shards(visit: Visit) -> Response:
+    if not visit.runs_installation:
+        raise ForbiddenTenantError(DEFAULT_TENANT)
+    store, clock = visit.context.store, visit.context.clock
+    if not isinstance(store, Sharded):
+        return render_page(visit, "shards.html", page="shards", shards=(), moves=(), tenants={})
+    shards, moves = await store.describe_shards(visit.now)
+    busy = await visit.cached("tenants 24", lambda: compare_tenants(store, clock, _COMPARED))
+    tenants: dict[str, list[str]] = {}
+    for each in busy:
+        tenants.setdefault(store.shard_of(each.tenant), []).append(each.tenant)
+    return render_page(
+        visit, "shards.html", page="shards", shards=shards, moves=moves, tenants=tenants
+    )

@@ -1,0 +1,76 @@
+"""Finds, decodes, changes and removes documents of any ``DocumentStore``."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+import msgspec
+
+from rota.errors import StaleVersionError
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+WRITE_LIMIT = 20
+"""How often a change is decided again while others write the same document."""
+
+
+async def find_document(store: DocumentStore, collection: str, key: str) -> Document | None:
+    """The document with that key."""
+    return (await store.read(collection, [key])).get(key)
+
+
+def decode_body(document: Document | None, kind: type[Value], default: Default) -> Value | Default:
+    """The decoded document; the default if it is missing or cannot be read."""
+    if document is None:
+        return default
+    try:
+        return msgspec.json.decode(document.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return default
+
+
+async def all_documents(store: DocumentStore, collection: str) -> AsyncIterator[Document]:
+    """Every document of a collection, in key order."""
+    async for page in store.scan(collection):
+        for document in page:
+            yield document
+
+
+async def change_document(
+    store: DocumentStore,
+    collection: str,
+    key: str,
+    decide: Callable[[Document | None], bytes | None],
+) -> None:
+    """Write the body that ``decide`` returns for the present document; None removes it.
+
+    It is decided again if others write the document meanwhile. StaleVersionError if they always do.
+    """
+    for _ in range(WRITE_LIMIT):
+        found = await find_document(store, collection, key)
+        expected = None if found is None else found.version
+        write = DocumentWrite(collection, key, expected, decide(found))
+        (version,) = await store.write_each([write])
+        if version is not None:
+            return
+    raise StaleVersionError(collection, key, expected)
+
+
+async def remove_documents(
+    store: DocumentStore, collection: str, is_removed: Callable[[Document], bool]
+) -> int:
+    """Remove the documents that are to be removed; returns how many.
+
+    A document that others write meanwhile stays.
+    """
+    count = 0
+    async for page in store.scan(collection):
+        removals = [
+            DocumentWrite(collection, document.key, document.version, None)
+            for document in page
+            if is_removed(document)
+        ]
+        if removals:
+            count += sum(it is not None for it in await store.write_each(removals))
+    return count

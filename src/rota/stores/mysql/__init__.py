@@ -1,0 +1,1 @@
+"""The store in a MariaDB or MySQL database."""

@@ -1,0 +1,140 @@
+"""Documents: reads, and writes that hold only while documents are at the expected versions."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from asyncmy import errors
+
+from rota.errors import StaleVersionError
+from rota.stores.kernel.records import cut_at_size
+from rota.stores.mysql.connections import DUPLICATE, TRY_COUNT, Session, code_of
+from rota.stores.mysql.queries import QUERIES
+from rota.stores.protocol import Document, DocumentWrite, checked
+
+PAGE_LENGTH = 1000
+STREAM_LENGTH = 500
+"""How many writes, of up to 4 MiB in all, are held in memory and applied at a time."""
+
+Name: TypeAlias = tuple[str, str]
+
+
+async def scan_page(session: Session, collection: str, after: str) -> list[Document]:
+    """The documents after a key, in the order of keys."""
+    rows = await session.fetch(
+        QUERIES.scan_documents, collection=collection, after=after, limit=PAGE_LENGTH
+    )
+    return [Document(key.decode(), version, body) for key, version, body in rows]
+
+
+async def read(session: Session, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+    """The documents that exist among these keys."""
+    rows = await session.fetch_of(QUERIES.read_documents, set(keys), collection=collection)
+    found = (Document(key.decode(), version, body) for key, version, body in rows)
+    return {document.key: document for document in found}
+
+
+async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> list[int | None]:
+    """Apply the writes that are current; see the protocol."""
+    stream, versions = iter(writes), list[int | None]()
+    async with session.transaction():
+        while (batch := take_batch(stream)).writes:
+            versions += await _apply(session, batch.writes)
+    return versions
+
+
+async def write_all(session: Session, writes: Iterable[DocumentWrite]) -> None:
+    """Apply the writes as they come from the stream, all or none."""
+    stream = checked(writes)
+    async with session.transaction():
+        while (batch := take_batch(stream)) != Batch([]):
+            versions = await _apply(session, batch.writes)
+            if None in versions:
+                collection, key, expected, _ = batch.writes[versions.index(None)]
+                raise StaleVersionError(collection, key, expected)
+            if batch.error is not None:
+                raise batch.error
+
+
+class Batch(NamedTuple):
+    """The next writes of a stream, and the error that ended it."""
+
+    writes: list[DocumentWrite]
+    error: Exception | None = None
+
+
+def take_batch(stream: Iterator[DocumentWrite]) -> Batch:
+    """The next writes. An error of the stream is kept until those before it are applied."""
+    writes: list[DocumentWrite] = []
+    try:
+        for write in cut_at_size(islice(stream, STREAM_LENGTH), lambda one: len(one.body or b"")):
+            writes.append(write)  # noqa: PERF402 - those before an error are kept
+    except Exception as error:  # noqa: BLE001 - what the caller's stream raises is passed on
+        return Batch(writes, error)
+    return Batch(writes)
+
+
+def replay(batches: Iterable[Batch], rest: Iterator[DocumentWrite]) -> Iterator[DocumentWrite]:
+    """The stream again from its beginning, of which these batches were taken."""
+    for batch in batches:
+        yield from batch.writes
+        if batch.error is not None:
+            raise batch.error
+    yield from rest
+
+
+async def _apply(session: Session, writes: Sequence[DocumentWrite]) -> list[int | None]:
+    for _ in range(TRY_COUNT - 1):
+        try:
+            return await _apply_once(session, writes)
+        except errors.IntegrityError as error:  # another program has created one of them meanwhile
+            if code_of(error) != DUPLICATE:
+                raise
+    return await _apply_once(session, writes)
+
+
+async def _apply_once(session: Session, writes: Sequence[DocumentWrite]) -> list[int | None]:
+    """The new version of each; IntegrityError, and nothing written, if one was created meanwhile.
+
+    A write that only demands that a document does not exist creates and removes it: until the
+    transaction ends, no other program can create it.
+    """
+    before = await _lock(session, writes)
+    after = dict(before)
+    current: dict[Name, DocumentWrite] = {}
+    versions: list[int | None] = []
+    for write in writes:
+        name = write[:2]
+        is_current = after.get(name) == write.expected
+        versions.append(write.next_version if is_current else None)
+        if is_current:
+            current[name] = write
+            after.pop(name, None)
+            if write.body is not None:
+                after[name] = write.next_version
+    rows = [(*name, after.get(name, 1), one.body or b"") for name, one in sorted(current.items())]
+    async with session.savepoint("rota_new"):
+        await session.write(
+            QUERIES.create_documents, [row for row in rows if row[:2] not in before]
+        )
+    await session.write(QUERIES.change_documents, [row for row in rows if row[:2] in before])
+    for collection, keys in _by_collection(name for name in current if name not in after).items():
+        await session.fetch_of(QUERIES.remove_documents, keys, collection=collection)
+    return versions
+
+
+async def _lock(session: Session, writes: Sequence[DocumentWrite]) -> dict[Name, int]:
+    """The versions of the documents that exist."""
+    found: dict[Name, int] = {}
+    for collection, keys in sorted(_by_collection(write[:2] for write in writes).items()):
+        rows = await session.fetch_of(QUERIES.lock_documents, keys, collection=collection)
+        found |= {(collection, key.decode()): version for key, version in rows}
+    return found
+
+
+def _by_collection(names: Iterable[Name]) -> dict[str, set[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for collection, key in names:
+        found[collection].add(key)
+    return found

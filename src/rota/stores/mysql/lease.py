@@ -1,0 +1,379 @@
+"""``lease`` and ``extend``: which due jobs a caller gets, and how leases are kept.
+
+A lease first marks the READY jobs that have become due. They form a partition for each queue of
+each tenant. The native path locks the first jobs of each partition that no one else has locked, and
+leases them if the caller can run all of them. Otherwise, and under limits, the kernel decides.
+"""
+
+import asyncio
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rota.errors import DamagedJobError, StoreUnavailableError
+from rota.jobs import Job, JobId, decide_lease, order_key
+from rota.jobs.record import HIGHEST_PRIORITY
+from rota.stores.kernel.limits import (
+    CountRunning,
+    FindFirst,
+    FindPartitions,
+    Standing,
+    TakeJobs,
+    lease_chosen,
+    lease_limited,
+    preview_lease,
+    scopes_of,
+)
+from rota.stores.kernel.turns import order_turns, take_turns
+from rota.stores.kernel.unit import Partition, Query, run_async
+from rota.stores.mysql.address import MysqlSettings
+from rota.stores.mysql.connections import Database, Session
+from rota.stores.mysql.queries import QUERIES
+from rota.stores.mysql.unit import decode, decode_readable
+from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
+from rota.stores.rows import EPOCH, Row, logger, to_instant, to_micros
+from rota.triggers.zone import to_utc
+
+MOST_MARKED_DUE = 10_000
+"""How many jobs one lease marks as due, the longest due first: it keeps the transaction short."""
+
+_LAST_QUEUE = chr(0x10FFFF) * 256
+"""No queue sorts after it."""
+
+_UNTIL_AT = 16
+
+
+async def lease(
+    session: Session, request: LeaseRequest, now: datetime, *, is_native: bool
+) -> list[Job]:
+    """See ``JobStore.lease``."""
+    async with session.transaction():
+        call = LeaseCall(session, request, now)
+        await call.mark_due()
+        if request.is_limited:
+            return await run_async(lease_limited(request, now), call.answer)
+        taken = await call.take_in_turns() if is_native else None
+        if taken is None:
+            taken = await run_async(lease_chosen(request, now), call.answer)
+        return taken
+
+
+async def preview(session: Session, request: LeaseRequest, now: datetime) -> LeasePreview:
+    """See ``OpenStore.preview_lease``."""
+    async with session.transaction():
+        call = LeaseCall(session, request, now)
+        await call.mark_due()
+        return await run_async(preview_lease(request), call.answer)
+
+
+class LeaseCall:
+    """One call of ``lease``, in its transaction."""
+
+    def __init__(self, session: Session, request: LeaseRequest, now: datetime) -> None:
+        self._session = session
+        self._request = request
+        self._now = now
+
+    async def mark_due(self) -> None:
+        """Mark the jobs that have become due, unless another caller is doing so."""
+        late = await self._session.fetch(
+            QUERIES.find_late, now=to_micros(self._now), limit=MOST_MARKED_DUE
+        )
+        await self._session.fetch_of(QUERIES.mark_due, [job_id.decode() for (job_id,) in late])
+
+    async def answer(self, query: Query) -> Any:
+        """Answer the queries of ``kernel.limits``."""
+        match query:
+            case CountRunning():
+                # One lock for all scopes; the count that follows sees all leases before.
+                await self._session.fetch(QUERIES.lock_row, name="caps")
+                rows = await self._session.fetch(QUERIES.count_running)
+                return {(tenant.decode(), queue.decode()): count for tenant, queue, count in rows}
+            case FindPartitions(_, limit, full):
+                return await self._find_partitions(limit, full)
+            case FindFirst(_, partitions, count, passed_over):
+                return await self._find_first(partitions, count, passed_over)
+            case TakeJobs(_, chosen):
+                ids = [each.job_id for each in chosen]
+                jobs = await self._read(await self._session.fetch_of(QUERIES.take_chosen, ids))
+                return await self._take(jobs)
+        raise TypeError(f"unknown query: {query!r}")
+
+    async def take_in_turns(self) -> list[Job] | None:
+        """The next jobs, tenants in turn; None if the caller cannot run one of them.
+
+        More jobs may be locked than are taken. They are free after the commit.
+        """
+        request = self._request
+        partitions = await self._find_partitions(request.limit, ())
+        tenants = dict.fromkeys(tenant for tenant, _ in partitions)
+        counts = dict.fromkeys(tenants, request.limit // max(1, len(tenants)) + 1)
+        offered = dict[str, list[Job]]()
+        while True:
+            offered |= await self._lock_first(partitions, counts)
+            chosen, short = _choose(offered, counts, request.limit)
+            if not short:
+                break
+            counts = dict.fromkeys(short, request.limit)
+        if not all(request.accepts(job.kind, job.label) for job in chosen):
+            return None
+        return await self._take(chosen)
+
+    async def _lock_first(
+        self, partitions: Sequence[Partition], counts: Mapping[str, int]
+    ) -> dict[str, list[Job]]:
+        """The first jobs of these tenants, as many of each as it has a count."""
+        places = [
+            (tenant, queue, None, {"limit": counts[tenant]})
+            for tenant, queue in partitions
+            if tenant in counts
+        ]
+        rows = await self._union(QUERIES.take_first, places)
+        while len(jobs := await self._read(rows)) < len(rows):  # one was set aside
+            rows = await self._union(QUERIES.take_first, places)
+        offered: dict[str, list[Job]] = {tenant: [] for tenant in counts}
+        for job in sorted(jobs, key=order_key):
+            offered[job.tenant].append(job)
+        return {tenant: mine[: counts[tenant]] for tenant, mine in offered.items()}
+
+    async def _find_partitions(self, limit: int, full: Collection[CapScope]) -> list[Partition]:
+        """Partitions with a due job, outside the full scopes, of the next tenants in turn."""
+        found: list[Partition] = []
+        tenants: set[str] = set()
+        request, scopes = self._request, set(full)
+        async for each in find_partitions(
+            self._session, request.queues, request.tenants, request.after_tenant
+        ):
+            if each.tenant not in tenants and len(tenants) == limit:
+                break
+            if scopes.isdisjoint(scopes_of(each.tenant, each.queue)) and await is_due(
+                self._session, each, self._now
+            ):
+                found.append((each.tenant, each.queue))
+                tenants.add(each.tenant)
+        return found
+
+    async def _find_first(
+        self, partitions: Sequence[Partition], count: int, passed_over: Sequence[JobId]
+    ) -> list[Standing]:
+        request = self._request
+        seen = LOOK_AHEAD if request.is_selective else count + len(passed_over)
+        terms = {
+            "limit": count,
+            "seen": seen,
+            "passed_over": list(passed_over) or [""],
+            "any_kind": request.kinds is None,
+            "kinds": sorted(request.kinds or ()) or [""],
+            "any_label": request.labels is None,
+            "labels": sorted(request.labels or ()) or [""],
+        }
+        ageing = request.ageing or {}
+        rows = await self._union(
+            QUERIES.find_first,
+            [
+                (tenant, queue, priority, terms)
+                for tenant, queue in partitions
+                for priority in (range(1, HIGHEST_PRIORITY + 1) if queue in ageing else (None,))
+            ],
+        )
+        found: list[Standing] = []
+        created = EPOCH
+        for job_id, tenant, queue, priority, created_at in rows:
+            with suppress(OverflowError):  # a damaged instant is found when the job is taken
+                created = to_instant(created_at)
+            found.append(
+                Standing(job_id.decode(), tenant.decode(), queue.decode(), priority, created)
+            )
+        return found
+
+    async def _union(
+        self, statement: str, places: Iterable[tuple[str, str, int | None, dict[str, Any]]]
+    ) -> list[Row]:
+        """The rows of a statement for each of these places, in one question to the server."""
+        parts = [
+            self._session.fill(
+                f"({statement.removesuffix(';')})",
+                tenant=tenant,
+                queue=queue,
+                priority=priority,
+                now=to_micros(self._now),
+                **terms,
+            )
+            for tenant, queue, priority, terms in places
+        ]
+        return await self._session.run(" UNION ALL ".join(parts)) if parts else []
+
+    async def _read(self, rows: Iterable[Row]) -> list[Job]:
+        """The locked jobs; one that cannot be read is set aside: it would hold up those behind."""
+        jobs: list[Job] = []
+        for row in rows:
+            try:
+                jobs.append(decode(row))
+            except DamagedJobError as damage:
+                logger.warning("%s; it is set aside", damage)
+                await self._session.fetch(
+                    QUERIES.set_aside, job_id=row[0].decode(), reason=damage.reason
+                )
+        return jobs
+
+    async def _take(self, jobs: Sequence[Job]) -> list[Job]:
+        """Lease these locked jobs."""
+        worker, lease_for = self._request.worker, self._request.lease_for
+        await self._session.fetch_of(
+            QUERIES.lease_jobs,
+            [job.id for job in jobs],
+            now=to_micros(self._now),
+            worker=worker,
+            until=to_micros(self._now + lease_for),
+        )
+        return [decide_lease(job, worker, lease_for, self._now).job for job in jobs]
+
+
+def _choose(
+    offered: Mapping[str, Sequence[Job]], counts: Mapping[str, int], limit: int
+) -> tuple[list[Job], set[str]]:
+    """The jobs to take, and the tenants of which more jobs must be looked at first."""
+    given: Counter[str] = Counter()
+    short: set[str] = set()
+
+    def take(tenant: str, count: int) -> Sequence[Job]:
+        start = given[tenant]
+        given[tenant] += count
+        if given[tenant] > len(offered[tenant]) == counts.get(tenant):
+            short.add(tenant)
+        return offered[tenant][start : given[tenant]]
+
+    return take_turns(offered, limit, take), short
+
+
+class DuePartition(NamedTuple):
+    """A queue of a tenant with jobs marked as due, and when the first of them is due."""
+
+    tenant: str
+    queue: str
+    due_at: int
+
+
+async def find_partitions(
+    session: Session,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+    after: str = "",
+) -> AsyncIterator[DuePartition]:
+    """The chosen partitions by tenant and queue, starting after a tenant.
+
+    It steps from one to the next, however many jobs each has.
+    """
+    stretches: list[tuple[str, str | None]]
+    if tenants is not None:
+        stretches = [(tenant, tenant) for tenant in order_turns(set(tenants), after)]
+    else:
+        stretches = [(after, None), ("", after)] if after else [("", None)]
+    chosen = None if queues is None else sorted(set(queues))
+    for first, last in stretches:
+        place = (first, "" if first == last or not first else _LAST_QUEUE)
+        while rows := await session.fetch(QUERIES.next_partition, tenant=place[0], queue=place[1]):
+            found = DuePartition(rows[0][0].decode(), rows[0][1].decode(), rows[0][2])
+            if last is not None and found.tenant > last:
+                break
+            place = found.tenant, f"{found.queue}\0"  # the text that follows directly
+            if chosen is None or found.queue in chosen:
+                yield found
+            else:
+                following = bisect_left(chosen, found.queue)
+                place = found.tenant, [*chosen, _LAST_QUEUE][following]
+
+
+async def is_due(session: Session, partition: DuePartition, now: datetime) -> bool:
+    """Whether one of its jobs is due: the first, unless the clock was set back."""
+    return partition.due_at <= to_micros(now) or await first_due(session, partition) <= to_micros(
+        now
+    )
+
+
+async def first_due(session: Session, partition: DuePartition) -> int:
+    """When the first of its jobs is due, of those that are marked as due."""
+    tenant, queue, _ = partition
+    ((due_at,),) = await session.fetch(QUERIES.first_of_partition, tenant=tenant, queue=queue)
+    return partition.due_at if due_at is None else int(due_at)
+
+
+async def next_due_at(
+    session: Session,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """See ``JobStore.next_due_at``."""
+    firsts: list[int] = []
+    async for partition in find_partitions(session, queues, tenants):
+        if await is_due(session, partition, now):
+            return now
+        firsts.append(await first_due(session, partition))
+    chosen = {"any_tenant": tenants is None, "tenants": sorted(tenants or ()) or [""]}
+    for queue in [None] if queues is None else set(queues):
+        statement = QUERIES.first_later if queue is None else QUERIES.first_later_of_queue
+        rows = await session.fetch(statement, queue=queue, **chosen)
+        firsts += [later_at for (later_at,) in rows]
+    return max(now, to_instant(min(firsts))) if firsts else None
+
+
+async def find_expired(
+    session: Session, now: datetime, limit: int, after: tuple[datetime, JobId] | None
+) -> list[Job]:
+    """See ``JobStore.find_expired``; a page is empty only if there are no more."""
+    last = (-(1 << 62), "") if after is None else (to_micros(after[0]), after[1])
+    while True:
+        rows = await session.fetch(
+            QUERIES.find_expired, now=to_micros(now), after=last[0], after_id=last[1], limit=limit
+        )
+        found = decode_readable(rows)
+        if found or not rows:
+            return found
+        last = rows[-1][_UNTIL_AT], rows[-1][0].decode()
+
+
+async def extend(session: Session, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+    """See ``JobStore.extend``. A lease that is held now was held when it was extended."""
+    leases = sorted(set(held))
+    if not leases:
+        return []
+    ids = [each.job_id for each in leases]
+    await session.fetch(QUERIES.extend_leases, ids=ids, held=leases, until=to_micros(until))
+    tokens = {
+        job_id.decode(): token
+        for job_id, token in await session.fetch(QUERIES.read_tokens, ids=ids)
+    }
+    return [tokens.get(each.job_id) == each.token for each in held]
+
+
+class Keeper:
+    """See ``LeaseKeeper``: a connection and an event loop of its own, which runs during calls."""
+
+    def __init__(self, settings: MysqlSettings) -> None:
+        self._database = Database(replace(settings, connection_count=1))
+        self._runner: asyncio.Runner | None = None
+
+    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        to_utc(now, "now")
+        until = to_utc(until, "until")
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._extend(held, until))
+
+    async def _extend(self, held: Sequence[HeldLease], until: datetime) -> list[bool]:
+        try:
+            return await self._database.run(lambda session: extend(session, held, until))
+        except StoreUnavailableError:
+            # Between calls the loop does not run, and does not notice a lost connection.
+            return await self._database.run(lambda session: extend(session, held, until))
+
+    def close(self) -> None:
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            runner.run(self._database.close())
+            runner.close()

@@ -1,0 +1,327 @@
+"""The store in a MariaDB or MySQL database: documents and jobs."""
+
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from typing import Any, Self, TypeVar
+
+from msgspec.structs import replace
+
+from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.jobs.retention import Expiry
+from rota.stores.kernel import edits
+from rota.stores.kernel.records import JobPortion, check_job_ids, check_portion, walk
+from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.unit import Plan
+from rota.stores.mysql import documents, lease, read, unit
+from rota.stores.mysql.address import MysqlSettings
+from rota.stores.mysql.connections import Database, Session, statements_on, translated
+from rota.stores.mysql.queries import QUERIES
+from rota.stores.mysql.schema import open_database
+from rota.stores.mysql.wakeups import Notices, encode_places
+from rota.stores.opened import ClosableStore
+from rota.stores.protocol import (
+    Applied,
+    Document,
+    DocumentWrite,
+    EndedPlace,
+    HeldLease,
+    Inserted,
+    KeptDocument,
+    KeptJob,
+    LeaseKeeper,
+    LeasePreview,
+    LeaseRequest,
+    Listener,
+    Portion,
+    Pruned,
+    QueueDepth,
+    Reach,
+    Record,
+    check_choice,
+    check_count,
+    check_name,
+    checked,
+    expiry_key,
+)
+from rota.stores.rows import Row
+from rota.triggers.zone import to_utc
+
+Result = TypeVar("Result")
+
+
+class MysqlStore(ClosableStore):
+    """Documents and jobs in a database, for every process that can reach it.
+
+    A call that has started runs to its end, even if its caller is cancelled while waiting. A store
+    belongs to the process and the event loop that opened it. For the verbs, see the protocol.
+    """
+
+    reach = Reach.NETWORK
+    uses_native_paths = True
+    """False sends every insert, lease and change through the kernel; tests compare the two."""
+
+    def __init__(self, database: Database, settings: MysqlSettings) -> None:
+        """See ``open``."""
+        super().__init__()
+        self._database = database
+        self._settings = settings
+        self._notices = Notices(database)
+
+    @classmethod
+    async def open(cls, settings: MysqlSettings) -> Self:
+        """The store in a database; missing tables are created."""
+        return cls(await open_database(settings), settings)
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        check_name("collection", collection)
+        after = ""
+        while page := await self._run(
+            lambda session, after=after: documents.scan_page(session, collection, after)  # type: ignore[misc]
+        ):
+            after = page[-1].key
+            yield page
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        _check_names(collection, keys)
+        return await self._run(lambda session: documents.read(session, collection, keys))
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        accepted = tuple(checked(writes))
+        return await self._run(lambda session: documents.write_each(session, accepted))
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """A long stream cannot be read twice: after a deadlock its caller repeats the call."""
+        self._refuse_when_unusable()
+        stream = checked(writes)
+        batches = [documents.take_batch(stream), documents.take_batch(stream)]
+        is_whole = batches[1] == documents.Batch([])
+        run = self._database.run if is_whole else self._database.run_once
+        await run(lambda session: documents.write_all(session, documents.replay(batches, stream)))
+
+    async def read_within(
+        self, connection: Any, collection: str, keys: Sequence[str]
+    ) -> dict[str, Document]:
+        _check_names(collection, keys)
+        session = self._join(connection)
+        with translated(self._settings.label):
+            return await documents.read(session, collection, keys)
+
+    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
+        accepted = tuple(checked(writes))
+        session = self._join(connection)
+        with translated(self._settings.label):
+            await documents.write_all(session, accepted)
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        asked, rows, now = _submit(jobs, now)
+        is_native = self.uses_native_paths
+        return await self._commit(
+            lambda session: unit.insert(session, asked, rows, now, is_native=is_native)
+        )
+
+    async def insert_within(
+        self, connection: Any, jobs: Sequence[Job], now: datetime
+    ) -> list[Inserted]:
+        """As ``insert``, in the caller's transaction on a connection of asyncmy.
+
+        The wake-up is a row in the same transaction: listeners of all processes poll it.
+        """
+        asked, rows, now = _submit(jobs, now)
+        session = self._join(connection)
+        with translated(self._settings.label):
+            inserted = await unit.insert(
+                session, asked, rows, now, is_native=self.uses_native_paths
+            )
+            if inserted.ready:
+                places = encode_places(inserted.ready)
+                await session.write(QUERIES.add_wakeup, [("", places)])
+        return inserted.answer
+
+    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
+        now, is_native = to_utc(now, "now"), self.uses_native_paths
+        return await self._run(
+            lambda session: lease.lease(session, request, now, is_native=is_native)
+        )
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        now = to_utc(now, "now")
+        return await self._run(lambda session: lease.preview(session, request, now))
+
+    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
+        asked, _, now = _submit(jobs, now)
+        await self._run_plan(lambda: edits.check_insertion(asked, now))
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        to_utc(now, "now")
+        until, leases = to_utc(until, "until"), tuple(held)
+        return await self._run(lambda session: lease.extend(session, leases, until))
+
+    def make_keeper(self) -> LeaseKeeper:
+        self._refuse_when_unusable()
+        return lease.Keeper(self._settings)
+
+    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
+        now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
+        for change in decided:
+            check_path(change)
+        return await self._commit(
+            lambda session: unit.apply(session, decided, now, is_native=is_native)
+        )
+
+    async def amend(
+        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
+    ) -> Job:
+        asked = edits.Amendment(tenant, job_id, dict(fields), to_utc(now, "now"))
+        return await self._run_plan(lambda: edits.amend(asked))
+
+    async def delete(self, tenant: str, job_id: JobId) -> Job:
+        return await self._run_plan(lambda: edits.delete(tenant, job_id))
+
+    async def prune(
+        self,
+        ended_before: datetime,
+        limit: int,
+        expiry: Expiry | None = None,
+        after: EndedPlace | None = None,
+    ) -> Pruned:
+        before = to_utc(ended_before, "ended_before")
+        asked = edits.Pruning(before, check_count(limit), expiry, after)
+        return await self._run_plan(lambda: edits.prune(asked))
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        now, key = to_utc(now, "now"), None if after is None else expiry_key(after)
+        check_count(limit)
+        return await self._run(lambda session: lease.find_expired(session, now, limit, key))
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        now = to_utc(now, "now")
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        return await self._run(lambda session: lease.next_due_at(session, now, queues, tenants))
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        self._refuse_when_unusable()
+        return self._notices.listen(queues, tenants)
+
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]:
+        self._refuse_when_unusable()
+        check_name("tenant", tenant)
+        return self._notices.listen_for_end(tenant, job_ids)
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        return await self._run(lambda session: read.get(session, tenant, job_ids))
+
+    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
+        return await self._run(lambda session: read.results(session, tenant, job_ids))
+
+    async def find(
+        self,
+        tenant: str,
+        wanted: JobFilter | None = None,
+        cursor: str | None = None,
+        limit: int = 20,
+    ) -> Page:
+        wanted = replace(wanted or JobFilter(), tenant=tenant)
+        return await self._run(lambda session: read.find(session, wanted, cursor, limit))
+
+    async def count(
+        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
+    ) -> int:
+        wanted = replace(wanted or JobFilter(), tenant=tenant)
+        return await self._run(lambda session: read.count(session, wanted, limit))
+
+    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
+        return await self._run(lambda session: read.attempts(session, tenant, job_id))
+
+    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
+        check_count(limit)
+        return await self._run(
+            lambda session: read.find_dependents(session, tenant, job_ids, limit)
+        )
+
+    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
+        now = to_utc(now, "now")
+        return await self._run(lambda session: read.survey(session, now, tenant))
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        check_portion(limit)
+
+        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
+            return await self._run(
+                lambda session: read.read_document_portion(session, collection, key, limit)
+            )
+
+        async def read_jobs(place: str) -> JobPortion:
+            return await self._run(lambda session: read.read_job_portion(session, place, limit))
+
+        return await walk(cursor, read_documents, read_jobs)
+
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
+        """One call is one transaction."""
+        now, kept = to_utc(now, "now"), tuple(records)
+        check_job_ids(kept)
+        return await self._run(lambda session: read.load(session, kept, now))
+
+    async def read_clock(self) -> datetime:
+        """The server's clock."""
+        ((now,),) = await self._run(lambda session: session.fetch(QUERIES.read_clock))
+        server_time: datetime = now
+        return server_time.replace(tzinfo=UTC)
+
+    async def _run_plan(self, make_plan: Callable[[], Plan[Result]]) -> Result:
+        return await self._commit(lambda session: unit.run_plan(session, make_plan()))
+
+    async def _commit(self, work: Callable[[Session], Awaitable[unit.Committed[Result]]]) -> Result:
+        """Do the work, and wake listeners once it is committed."""
+        committed = await self._run(work)
+        self._notices.notify(committed.ready, committed.ended)
+        return committed.answer
+
+    async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        self._refuse_when_unusable()
+        return await self._database.run(work)
+
+    async def _release(self) -> None:
+        await self._notices.close()
+        await self._database.close()
+
+    def _join(self, connection: Any) -> Session:
+        self._refuse_when_unusable()
+        return statements_on(connection, self._database.most_bytes)
+
+
+def _submit(jobs: Sequence[Job], now: datetime) -> tuple[list[Job], list[Row], datetime]:
+    """The jobs and their rows as of the call. Without dependencies a job is READY."""
+    now = to_utc(now, "now")
+    check_job_ids(KeptJob(job) for job in jobs)
+    ready = [
+        job
+        if job.dependencies or job.status is JobStatus.READY
+        else replace(job, status=JobStatus.READY)
+        for job in jobs
+    ]
+    return ready, [unit.encode(job, now) for job in ready], now
+
+
+def _check_names(collection: str, keys: Sequence[str]) -> None:
+    check_name("collection", collection)
+    for key in keys:
+        check_name("key", key)

@@ -1,0 +1,1 @@
+"""A small Celery project, as a user has it."""

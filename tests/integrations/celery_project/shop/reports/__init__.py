@@ -1,0 +1,1 @@
+"""A second application of the project."""
