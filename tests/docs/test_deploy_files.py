@@ -6,12 +6,15 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml  # type: ignore[import-untyped] # its stubs are not among the requirements
 from tests.docs.pages import read_blocks
 
 from rota.cli.commands import app
+from rota.ops.queues import QueueLoad
+from rota.server.api.queues import ROUTES
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINER = ROOT / "deploy/container"
@@ -121,6 +124,18 @@ def test_the_service_is_published_on_this_host_only() -> None:
     assert "ports" not in COMPOSE["services"]["db"]
     assert COMPOSE["services"]["db"]["networks"] == ["inside"]
     assert COMPOSE["networks"]["inside"] == {"internal": True}
+
+
+def test_keda_reads_a_number_of_an_endpoint_and_starts_a_command_of_rota() -> None:
+    text = (ROOT / "deploy/keda/rota-work.yaml").read_text(encoding="utf-8")
+    deployment, _, scaled = yaml.safe_load_all(text)
+    pod = deployment["spec"]["template"]["spec"]
+    check_command(pod["containers"][0]["args"])
+    assert pod["terminationGracePeriodSeconds"] > 30  # longer than a worker's grace
+    (trigger,) = scaled["spec"]["triggers"]
+    path = urlsplit(trigger["metadata"]["url"]).path
+    assert path.replace("/default/", "/{queue}/") in {it.path for it in ROUTES}
+    assert trigger["metadata"]["valueLocation"] in QueueLoad.__struct_fields__
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)

@@ -83,6 +83,43 @@ class QueueReport(QueueStanding, frozen=True, kw_only=True):
         return bool(self.pauses)
 
 
+class QueueLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What an autoscaler needs to know of a queue.
+
+    ``load`` is the number of jobs that need a worker now: running ones, and due ones unless the
+    queue is paused.
+    """
+
+    queue: str
+    load: int
+    due_count: int
+    running_count: int
+    late_seconds: float
+    is_paused: bool
+
+
+async def measure_load(store: RailStore, clock: Clock, tenant: str, queue: str) -> QueueLoad:
+    """The load of a queue; 0 if it has no jobs, so that workers can be scaled to and from zero."""
+    read_queue(queue)
+    now = clock.now()
+    depths = [it for it in await store.survey(now, tenant) if it.queue == queue]
+    standing = stand(depths[0] if depths else QueueDepth(queue=queue), (), now)
+    is_paused = any(
+        it.paused is not None
+        for it in (await list_limits(store)).limits
+        if it.queue == queue and it.tenant in (None, tenant)
+    )
+    waiting = 0 if is_paused else standing.due_count
+    return QueueLoad(
+        queue=queue,
+        load=waiting + standing.running_count,
+        due_count=standing.due_count,
+        running_count=standing.running_count,
+        late_seconds=standing.late_seconds,
+        is_paused=is_paused,
+    )
+
+
 async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[QueueReport, ...]:
     """The tenant's queues by name: with jobs, recent throughput, a worker, a limit or a pause."""
     now = clock.now()

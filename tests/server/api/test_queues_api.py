@@ -35,6 +35,25 @@ async def test_a_queue_is_paused_limited_and_resumed(neighbours: Neighbours) -> 
     assert actions == ["pause_queue", "resume_queue", "set_limit"]
 
 
+async def test_an_autoscaler_reads_how_many_jobs_need_a_worker(neighbours: Neighbours) -> None:
+    async def load(queue: str = "mail") -> tuple[int, int, int]:
+        found = (await neighbours.ours.get(f"{QUEUES}/{queue}/load")).json()
+        return found["load"], found["due_count"], found["running_count"]
+
+    assert await load() == (0, 0, 0)  # known or not: workers start from zero
+    for _ in range(3):
+        await make(neighbours)
+    await neighbours.ours.post(
+        "/api/v1/leases", json={"worker": "one", "queues": ["mail"], "limit": 1}
+    )
+    assert await load() == (3, 2, 1)
+    await neighbours.ours.post(f"{QUEUES}/mail/pause", json={})
+    assert await load() == (1, 2, 1)  # what runs finishes; nothing else starts
+    assert await load("other") == (0, 0, 0)
+    assert (await neighbours.theirs.get(f"{QUEUES}/mail/load")).json()["load"] == 0
+    assert field_of(await neighbours.ours.get(f"{QUEUES}/no queue/load")) == "queue"
+
+
 async def test_a_queue_of_all_tenants_is_paused_by_admins_only(neighbours: Neighbours) -> None:
     async with neighbours.with_only(Scope.READ, Scope.OPERATE) as weak:
         everyone = {"whose": "all"}

@@ -7,7 +7,15 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import ForbiddenError
-from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_queue_paused
+from rota.ops.queues import (
+    QueueLoad,
+    QueueReport,
+    Whose,
+    find_queue,
+    list_queues,
+    measure_load,
+    set_queue_paused,
+)
 from rota.server.api.fields import Why
 from rota.server.http.route import Call, Nothing, Route, route
 
@@ -41,6 +49,15 @@ async def get_queues(call: Call[Nothing, Nothing]) -> QueueList:
 async def get_queue(call: Call[Nothing, Nothing]) -> QueueReport:
     """Get one queue of your tenant."""
     return await _read(call)
+
+
+async def get_load(call: Call[Nothing, Nothing]) -> QueueLoad:
+    """Get the number of jobs of a queue that need a worker now, for an autoscaler such as KEDA.
+
+    A queue without jobs has the load 0.
+    """
+    context = call.context
+    return await measure_load(context.store, context.clock, call.caller.tenant, call.path["queue"])
 
 
 async def pause_queue(call: Call[QueueOrder, Nothing]) -> QueueReport:
@@ -82,6 +99,7 @@ _UNKNOWN = (404,)
 ROUTES: tuple[Route, ...] = (
     route("GET", QUEUES, get_queues, Scope.READ, "queues"),
     route("GET", ONE_QUEUE, get_queue, Scope.READ, "queues", errors=_UNKNOWN),
+    route("GET", f"{ONE_QUEUE}/load", get_load, Scope.READ, "queues"),
     route("POST", f"{ONE_QUEUE}/pause", pause_queue, Scope.OPERATE, "queues", errors=_UNKNOWN),
     route("POST", f"{ONE_QUEUE}/resume", resume_queue, Scope.OPERATE, "queues", errors=_UNKNOWN),
 )
