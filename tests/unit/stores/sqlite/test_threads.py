@@ -231,7 +231,7 @@ def test_an_answer_for_a_loop_that_was_closed_is_dropped() -> None:
     loop = asyncio.new_event_loop()
     answer: asyncio.Future[list[int | None]] = loop.create_future()
     loop.close()
-    threads._answer([threads._Call(bool, 0, None, answer, loop)], [[]])
+    threads._answer([threads.Call(bool, answer, loop)], [[]])
     assert not answer.done()
 
 
