@@ -308,7 +308,7 @@ def effectively_once(work: AsyncWork) -> Callable[[Context], Awaitable[Answer]]:
     async def guarded(context: Context) -> Answer:
         async def act() -> None:
             answer = await work(context)
-            if isinstance(answer, Reply):
+            if isinstance(answer, Snooze | Discard):
                 raise _NotDoneError(answer)
 
         try:

@@ -51,18 +51,14 @@ class Call(NamedTuple, Generic[Result]):
     loop: AbstractEventLoop
     write_count: int = 0
     notify: Callable[[Result], None] | None = None
+    at_once: "Work[Result | None] | None" = None
 
     @classmethod
-    def of(
-        cls,
-        work: Callable[..., Result],
-        write_count: int = 0,
-        notify: Callable[[Result], None] | None = None,
-    ) -> "Call[Result]":
+    def of(cls, work: Callable[..., Result], *options: Any) -> "Call[Result]":
         """Call it in the event loop, which waits from now on."""
         loop = get_running_loop()
         in_flight().depart()
-        return cls(work, loop.create_future(), loop, write_count, notify)
+        return cls(work, loop.create_future(), loop, *options)
 
 
 class WorkThread:
@@ -161,13 +157,16 @@ class Writer:
         work: Work[Result],
         write_count: int = 1,
         notify: Callable[[Result], None] | None = None,
+        at_once: Work[Result | None] | None = None,
     ) -> Result:
         """Do the work in a transaction, together with that of other callers.
 
         ``notify`` gets the result once it is durable, in the caller's event loop, even if the
-        caller no longer waits.
+        caller no longer waits. ``at_once`` does the same work in one statement, or nothing and
+        returns None. It is tried if no other caller waits: the statement is its own transaction,
+        which takes four fifths of the processor time.
         """
-        call = Call.of(work, write_count, notify)
+        call = Call.of(work, write_count, notify, at_once)
         self._waiting.append(call)
         if not self._is_called:
             self._is_called = True
@@ -203,6 +202,8 @@ class Writer:
     def _carry_out(self, group: Sequence[Call[Any]]) -> list[Any]:
         """The result or the exception of each call. No call fails because of another."""
         try:
+            if len(group) == 1 and (outcome := self._do_at_once(group[0])) is not None:
+                return [outcome]
             with transaction(self._connection):
                 return [self._do(call.work) for call in group]
         except apsw.BusyError as error:
@@ -212,6 +213,9 @@ class Writer:
             if len(group) == 1:
                 return [self._failure(error)]
             return [outcome for call in group for outcome in self._carry_out([call])]
+
+    def _do_at_once(self, call: Call[Any]) -> Any:
+        return None if call.at_once is None else call.at_once(self._connection)
 
     def _do(self, work: Work[Any]) -> Any:
         before = self._connection.total_changes()
