@@ -26,6 +26,14 @@ class Flights:
         self.count += 1
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.land()
+
+    def depart(self) -> None:
+        """Count work that another callback lands."""
+        self.count += 1
+
+    def land(self) -> None:
+        """Count it no longer."""
         self.count -= 1
         if not self.count and self._waiters:
             self._notify()

@@ -108,8 +108,9 @@ class DueHeap:
 
     def add(self, task: Task) -> None:
         """Add a task, or one that changed, and queue it."""
-        self.tasks[task.name] = task
-        task.schedule.tasks[task.name] = task
+        name = task.state.name
+        self.tasks[name] = task
+        task.schedule.tasks[name] = task
         self.reconsider(task)
 
     def remove(self, name: str) -> None:
@@ -125,7 +126,9 @@ class DueHeap:
 
     def reconsider(self, task: Task) -> None:
         """Queue a task now, and again when its retry is due."""
-        self._enqueue((task,))
+        if not task.is_queued:
+            task.is_queued = True
+            self._queue.append(task)
         retry_at = task.state.retry_due_at
         if retry_at is not None:
             heapq.heappush(self._retries, (retry_at, next(self._order), task))

@@ -258,26 +258,30 @@ class TaskLoop:
 
     def _take_result(self, run: Run) -> None:
         """Apply and emit the result of a run now; the next turn writes it."""
-        task, now, events = run.task, self._context.clock.now(), self._context.events
-        duration = (now - run.started_at) / MILLISECOND
-        if run.error is None:
-            task.state = record_success(task.state, now)
-            events.emit(TaskRunCompleted(task_name=task.name, duration=duration))
-        else:
-            task.state = record_failure(task.state, now)
-            events.emit(
-                TaskRunFailed(
-                    task_name=task.name,
-                    duration=duration,
-                    error=describe_error(run.error),
-                    next_retry_at=task.state.retry_due_at or now,
-                )
-            )
+        task, now = run.task, self._context.clock.now()
+        record = record_success if run.error is None else record_failure
+        task.state = record(task.state, now)
+        self._emit_result(run, now)
         self._note_run(run, now)
         self._ownership.unsaved[task.name] = task
         if run.error is not None or _is_overtaken(task):
             self._heap.reconsider(task)
         self.wake()
+
+    def _emit_result(self, run: Run, now: datetime) -> None:
+        events, name = self._context.events, run.task.name
+        duration = (now - run.started_at) / MILLISECOND
+        if run.error is not None:
+            events.emit(
+                TaskRunFailed(
+                    task_name=name,
+                    duration=duration,
+                    error=describe_error(run.error),
+                    next_retry_at=run.task.state.retry_due_at or now,
+                )
+            )
+        elif events.wants(TaskRunCompleted):
+            events.emit(TaskRunCompleted(task_name=name, duration=duration))
 
     def _note_run(self, run: Run, now: datetime) -> None:
         noted = TaskRun(

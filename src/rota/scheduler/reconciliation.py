@@ -58,7 +58,7 @@ class FieldChange(NamedTuple):
     after: str | int
 
 
-class Reconciled(NamedTuple):
+class Reconciled(msgspec.Struct, frozen=True, gc=False):
     """The decision on one task. ``is_interrupted``: its instance died; run the task now."""
 
     standing: Standing
@@ -132,7 +132,7 @@ def _carry_on(stored: TaskState, accepted: AcceptedTask, moment: Moment) -> Task
     )
 
 
-class TaskDecision(NamedTuple):
+class TaskDecision(msgspec.Struct, frozen=True, gc=False):
     """What happens to one registered task.
 
     ``version`` is the stored one, if any. ``before`` is set only where an event needs it, so that
@@ -199,7 +199,7 @@ def _spare_the_living(
     for name, it in decisions.items():
         if it.reconciled.is_interrupted and it.before is not None:
             reconciled = reconcile_task(it.accepted, it.before, policy, moment)
-            decisions[name] = it._replace(reconciled=reconciled)
+            decisions[name] = msgspec.structs.replace(it, reconciled=reconciled)
 
 
 def _decide_stored(

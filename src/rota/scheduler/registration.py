@@ -3,7 +3,9 @@
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from rota.errors import (
     CronExpressionInvalidError,
@@ -24,8 +26,11 @@ _REFUSED_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}  # control, lone surrogate, line 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class AcceptedTask(NamedTuple):
-    """A registration that passed, with its expression parsed."""
+class AcceptedTask(msgspec.Struct, frozen=True, gc=False):
+    """A registration that passed, with its expression parsed.
+
+    There may be a million: the garbage collector leaves them, and what is decided about them, out.
+    """
 
     name: str
     cron: Cron
@@ -36,12 +41,13 @@ class AcceptedTask(NamedTuple):
 def accept_registrations(registrations: object, dialect: Dialect) -> list[AcceptedTask]:
     """Validate a whole list, and raise the first error of the first bad element.
 
-    Checks per element, in order: shape, name, duplicate, expression, delay. Equal expressions are
-    parsed once.
+    Checks per element, in order: shape, name, duplicate, expression, delay. Equal expressions and
+    equal delays are read once.
     """
     if not isinstance(registrations, list | tuple):
         raise RegistrationsNotArrayError
     crons: dict[str, Cron] = {}
+    delays: dict[timedelta, int] = {}
     names: set[str] = set()
     accepted = []
     for index, registration in enumerate(registrations):
@@ -53,7 +59,10 @@ def accept_registrations(registrations: object, dialect: Dialect) -> list[Accept
         cron = crons.get(expression)
         if cron is None:
             cron = crons[expression] = _parse(expression, dialect)
-        accepted.append(AcceptedTask(name, cron, callback, _whole_milliseconds(delay)))
+        delay_ms = delays.get(delay)
+        if delay_ms is None:
+            delay_ms = delays[delay] = _whole_milliseconds(delay)
+        accepted.append(AcceptedTask(name, cron, callback, delay_ms))
     return accepted
 
 

@@ -111,14 +111,15 @@ class Runs:
             emit(TaskRetryPreempted(task_name=task.name, reason=reason))
         if is_retry:
             emit(TaskRetryStarted(task_name=task.name, retry_count=task.state.retry_count))
-        emit(
-            TaskRunStarted(
-                task_name=task.name,
-                scheduled_time=start.scheduled_at,
-                actual_time=started_at,
-                is_retry=is_retry,
+        if self._context.events.wants(TaskRunStarted):
+            emit(
+                TaskRunStarted(
+                    task_name=task.name,
+                    scheduled_time=start.scheduled_at,
+                    actual_time=started_at,
+                    is_retry=is_retry,
+                )
             )
-        )
 
     def _forget(self, run: asyncio.Task[Any] | None) -> None:
         was_run = run is not None and self._under_way.pop(run, None) is not None

@@ -30,7 +30,7 @@ from rota.jobs import (
 )
 from rota.policy.gates import Closed
 from rota.stores.protocol import HeldLease
-from rota.worker.context import CancelReason, Context, Discard, Snooze
+from rota.worker.context import CancelReason, Context, Discard, Reply, Snooze
 from rota.worker.job_log import LogCapture
 from rota.worker.registry import Encode
 
@@ -103,10 +103,11 @@ _SUCCEEDED = Result(Succeeded())
 
 def classify(returned: object, encode: Encode | None = None) -> Result:
     """What a handler's return value means: a Snooze, a Discard, or a result to keep as JSON."""
-    if isinstance(returned, Snooze):
-        return Result(Snoozed(returned.for_))
-    if isinstance(returned, Discard):
-        return Result(Discarded(returned.reason), DISCARDED)
+    if isinstance(returned, Reply):
+        if isinstance(returned, Snooze):
+            return Result(Snoozed(returned.for_))
+        if isinstance(returned, Discard):
+            return Result(Discarded(returned.reason), DISCARDED)
     if encode is None:
         return _SUCCEEDED
     result = encode(returned)

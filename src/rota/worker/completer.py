@@ -163,7 +163,8 @@ def decide(
     started_at: datetime | None = None,
 ) -> Change:
     """What the outcome means for the job; ``chance`` is for the jitter of a retry."""
-    if isinstance(outcome, Closed):
+    # Most succeed. Of a Struct, isinstance takes eight times as long where it is false.
+    if type(outcome) is not Succeeded and isinstance(outcome, Closed):
         # A gate that names the past must not be asked again and again.
         at = outcome.reopens_at if outcome.reopens_at > now else now + SHORTEST_DEFERRAL
         return decide_defer(job, at, outcome.reason, now)

@@ -55,7 +55,7 @@ def test_an_unknown_task_is_new_and_registered_now(policy: SchedulerPolicy) -> N
 def test_an_unchanged_task_keeps_everything(policy: SchedulerPolicy) -> None:
     state = stored(scheduler_identifier="x", pending_retry_until=NOON, last_failure_at=NOON)
     decided = reconcile_task(accepted(), state, policy, MOMENT)
-    assert decided == (Standing.KEPT, state, (), False)
+    assert decided == Reconciled(Standing.KEPT, state, (), is_interrupted=False)
 
 
 def test_a_changed_task_keeps_its_history_or_not(policy: SchedulerPolicy) -> None:

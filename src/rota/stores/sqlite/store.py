@@ -47,6 +47,7 @@ from rota.stores.sqlite.unit import (
     Submitted,
     apply_changes,
     commit_plan,
+    insert_at_once,
     insert_jobs,
 )
 from rota.stores.wakeups import Wakeups
@@ -77,8 +78,11 @@ class SqliteStore(DocumentVerbs):
         self._refuse_when_unusable()
         submitted = Submitted.of(jobs, to_utc(now, "now"))
         is_native = self.uses_native_paths
+        is_plain = is_native and len(jobs) == 1 and not jobs[0].dependencies
         return await self._commit(
-            lambda connection: insert_jobs(connection, submitted, is_native=is_native), len(jobs)
+            lambda connection: insert_jobs(connection, submitted, is_native=is_native),
+            len(jobs),
+            (lambda connection: insert_at_once(connection, submitted)) if is_plain else None,
         )
 
     async def insert_within(
@@ -322,10 +326,13 @@ class SqliteStore(DocumentVerbs):
         self._wakeups.close()
 
     async def _commit(
-        self, work: Callable[[apsw.Connection], Committed[Answer]], write_count: int = 1
+        self,
+        work: Callable[[apsw.Connection], Committed[Answer]],
+        write_count: int = 1,
+        at_once: Callable[[apsw.Connection], Committed[Answer] | None] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-        committed = await self._open_writer().run(work, write_count, self._wake)
+        committed = await self._open_writer().run(work, write_count, self._wake, at_once)
         return committed.answer
 
     def _wake(self, committed: Committed[Any]) -> None:

@@ -102,6 +102,17 @@ def insert_jobs(
     return commit_plan(connection, edits.insert(copies, now))
 
 
+def insert_at_once(
+    connection: apsw.Connection, submitted: Submitted
+) -> Committed[list[Inserted]] | None:
+    """Insert one job without dependencies by one statement; None if it clashes."""
+    (job,), (row,), _ = submitted
+    connection.execute(QUERIES.insert_job, row)
+    if connection.changes() != 1:
+        return None
+    return Committed([Inserted(job)], {(job.tenant, job.queue)})
+
+
 def _insert_new(connection: apsw.Connection, rows: Sequence[Row]) -> bool:
     """Insert all rows, or none if one of them clashes."""
     if len(rows) == 1:  # nothing to undo

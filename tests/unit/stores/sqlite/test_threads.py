@@ -62,6 +62,34 @@ async def test_a_call_at_a_quiet_moment_goes_at_once(store: SqliteStore, new: Ne
     assert len(commits) == 3
 
 
+async def test_a_lone_new_job_is_one_statement(store: SqliteStore) -> None:
+    commits = count_commits(store)
+    statements: list[str] = []
+
+    def note(_cursor: Any, statement: str, _values: Any) -> bool:
+        statements.append(statement.split(maxsplit=1)[0])
+        return True
+
+    store._writer._connection.exec_trace = note
+    job = a_job()
+    await store.insert([job], NOW)
+    assert (statements, len(commits)) == (["INSERT"], 1)
+    await store.insert([job], NOW)  # it exists: the kernel decides
+    assert statements[1:3] == ["INSERT", "BEGIN"]
+    assert await store.count(job.tenant) == 1
+
+
+async def test_new_jobs_that_wait_together_share_a_transaction(
+    store: SqliteStore, gate: Any
+) -> None:
+    commits = count_commits(store)
+    (busy,) = await start(store.write_all(gate))
+    waiting = await start(*(store.insert([a_job()], NOW) for _ in range(20)))
+    gate.opened.set()
+    await asyncio.gather(busy, *waiting)
+    assert len(commits) == 2
+
+
 async def test_a_shared_transaction_stays_short(
     store: SqliteStore, new: New, gate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +259,7 @@ def test_an_answer_for_a_loop_that_was_closed_is_dropped() -> None:
     loop = asyncio.new_event_loop()
     answer: asyncio.Future[list[int | None]] = loop.create_future()
     loop.close()
-    threads._answer([threads._Call(bool, 0, None, answer, loop)], [[]])
+    threads._answer([threads.Call(bool, answer, loop)], [[]])
     assert not answer.done()
 
 
