@@ -1,11 +1,12 @@
 """Wake-ups between processes, through a small capped collection that listeners tail.
 
-A process writes where jobs became READY after it has committed, and once for everything that it
-committed while it was writing. A wake-up that is lost costs the time until the next poll.
+A process writes where jobs became READY after it has committed: at once if it has been quiet, else
+once for everything that it committed in the last hundredth of a second. So a burst of inserts costs
+few wake-ups. A wake-up that is lost costs the time until the next poll.
 """
 
 import asyncio
-from asyncio import Event, Task
+from asyncio import Event, Task, TimerHandle
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from rota.stores.wakeups import Wakeups
 
 AWAIT_FOR = 5_000
 """Milliseconds that the server waits for a new document before it answers that there is none."""
+SENT_EVERY = 0.01
+"""Seconds after a message until the next one; what is rung meanwhile goes into one message."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts to reach the server; at first a tenth."""
 _OPEN = {"$in": [str(status) for status in JobStatus if not status.is_terminal]}
@@ -45,10 +48,13 @@ class MongoWakeups:
         self._collection = connection.database[WAKEUPS].with_options(
             read_concern=ReadConcern("local"), write_concern=WriteConcern(w=1)
         )
+        self._unanswered = self._collection.with_options(write_concern=WriteConcern(w=0))
         self._local = Wakeups()
         self._sender = ObjectId()
         self._unsent = _News(set(), set())
-        self._sending: Task[None] | None = None
+        self._next_at = 0.0
+        """When the next message may be sent, in the time of the loop."""
+        self._sending: TimerHandle | None = None
         self._tailing: Task[None] | None = None
         self._has_tried = Event()
         self._start: ObjectId | None = None
@@ -102,30 +108,36 @@ class MongoWakeups:
         ready = set(partitions)
         self._local.ring_partitions(ready)
         self._local.ring_ends(ended)
-        if not ready and not watched:
-            return
         self._unsent.partitions.update(ready)
         self._unsent.ended.update(watched)
-        if self._sending is None or self._sending.done():
-            self._sending = self._connection.start(self._send)
+        self._send_soon()
 
     async def close(self) -> None:
         """Stop listening, and wake the listeners of this process."""
         self._is_closed = True  # the driver may not pass on that a task was cancelled
         self._local.close()
+        if self._sending is not None:
+            self._sending.cancel()
+        if any(self._unsent):
+            await self._connection.run(self._send)
         if self._tailing is not None:
             self._tailing.cancel()
             await asyncio.wait([self._tailing])
 
+    def _send_soon(self) -> None:
+        if self._sending is None and any(self._unsent):
+            loop = asyncio.get_running_loop()
+            self._sending = loop.call_at(self._next_at, self._connection.start, self._send)
+
     async def _send(self) -> None:
         """Tell other processes; they poll if this fails."""
+        news, self._unsent = self._unsent, _News(set(), set())
+        message = {"partitions": sorted(news.partitions), "ended": sorted(news.ended)}
         with suppress(PyMongoError, OSError):
-            while any(self._unsent):
-                news, self._unsent = self._unsent, _News(set(), set())
-                partitions, ended = sorted(news.partitions), sorted(news.ended)
-                await self._collection.insert_one(
-                    {"sender": self._sender, "partitions": partitions, "ended": ended}
-                )
+            await self._unanswered.insert_one({"sender": self._sender, **message})
+        self._sending = None
+        self._next_at = asyncio.get_running_loop().time() + SENT_EVERY
+        self._send_soon()
 
     async def _tail(self) -> None:
         pause = 0.1
