@@ -98,6 +98,12 @@ PULSE = "Pulse"
 MONGO_LOOP = "find_one_and_update"
 MYSQL_LOOP = "SKIP LOCKED, one at a time"
 
+MAIN_CONTESTANTS = (
+    *(ROTA, ROTA_DOOR, PGQUEUER, PROCRASTINATE, GRAPHILE, HUEY, BULLMQ, CELERY, DRAMATIQ),
+    *(TASKIQ, SAQ, AGENDA, PULSE, MONGO_LOOP),
+)
+"""Those on the page in the docs."""
+
 _ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
 _ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
 _HUEY_PENDING = "SELECT EXISTS (SELECT 1 FROM task)"
