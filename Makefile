@@ -17,7 +17,7 @@ PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench docs sbom pins clean
+.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ conformance: setup ## clause by clause: which tests prove it, and whether they p
 proof: ## the models of leases, the once-ledger and moves, checked by spin; ARGS=once for one of them
 	@proof/install_spin.sh
 	@$(PYTHON) -m proof.run $(ARGS)
+
+bench-quick: setup ## Rota beside other queues on four stores, in under five minutes; draws docs/bench.md
+	$(BIN)/python bench/queue.py --page
 
 bench: setup ## the benchmarks, side by side with the alternatives
 	$(BIN)/python bench/triggers.py

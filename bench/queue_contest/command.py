@@ -1,9 +1,12 @@
 """The command line of bench/queue.py."""
 
 import argparse
+import time
+from math import inf
 from pathlib import Path
 
 from bench.queue_contest.contestants import (
+    MAIN_CONTESTANTS,
     ROTA,
     Contestant,
     Measure,
@@ -14,24 +17,32 @@ from bench.queue_contest.contestants import (
 from bench.queue_contest.crowd import run_crowd
 from bench.queue_contest.flatness import run_flatness
 from bench.queue_contest.harness.environments import (
+    ROOT,
     Environments,
     MissingError,
     default_cache,
     default_python,
 )
 from bench.queue_contest.harness.places import Ground, NoServerError
-from bench.queue_contest.measures import FULL, QUICK, Sizes
+from bench.queue_contest.measures import BRIEF, FULL, QUICK, Sizes
+from bench.queue_contest.page import write_page
 from bench.queue_contest.race import Race
 from bench.queue_contest.report import (
+    describe_run,
     print_comparisons,
     print_figures,
     print_settings,
     print_verdicts,
 )
+from bench.queue_contest.saved import load_run, make_run, save_run
 from bench.queue_contest.targets import compare_checkouts, judge
 from rich.console import Console
 
 WIDTH = 156
+RESULTS = ROOT / "bench" / "results.json"
+DOCS = ROOT / "docs"
+PAGE_MEASURES = (Measure.ENQUEUE, Measure.DRAIN, Measure.LATENCY)
+PAGE_MINUTES = 4.5
 DESCRIPTION = """Rota and other job queues, one run, side by side: no-op jobs, durability on.
 
 Databases go to the temporary folder: set TMPDIR to a real disk. The contestants are installed into
@@ -41,6 +52,9 @@ the cache folder on first use; one that cannot be installed is named and left ou
 
 def main() -> None:
     given = _make_parser().parse_args()
+    if given.redraw:
+        write_page(load_run(RESULTS), DOCS)
+        return
     console, ground = _make_console(), Ground()
     try:
         environments = Environments(given.cache, given.python)
@@ -67,6 +81,7 @@ def _make_parser() -> argparse.ArgumentParser:
         description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     _add_selection(parser)
+    _add_page(parser)
     parser.add_argument("--repeats", type=int, help="how often everything is measured")
     parser.add_argument(
         "--flat",
@@ -91,6 +106,22 @@ def _make_parser() -> argparse.ArgumentParser:
         "--cache", type=Path, default=default_cache(), help="where contestants are installed"
     )
     return parser
+
+
+def _add_page(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="the main contestants on four stores; writes bench/results.json and docs/bench.md",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="begin no repeat that would end later; 4.5 with --page",
+    )
+    parser.add_argument(
+        "--redraw", action="store_true", help="only draw the page of bench/results.json again"
+    )
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +152,8 @@ def _choose(given: argparse.Namespace) -> list[Contestant]:
     return [
         contestant
         for contestant in list_contestants()
+        if not given.page or contestant.name in MAIN_CONTESTANTS
+        if given.page is False or contestant.store is not StoreKind.MYSQL
         if given.store in (None, contestant.store)
         and (not parts or any(part in contestant.key.lower() for part in parts))
     ]
@@ -173,16 +206,24 @@ def _run_race(
     given: argparse.Namespace,
 ) -> None:
     sizes = _choose_sizes(given)
-    measures = [Measure(name) for name in given.measure] if given.measure else list(Measure)
+    usual = PAGE_MEASURES if given.page else tuple(Measure)
+    measures = [Measure(name) for name in given.measure] if given.measure else usual
     print_settings(console, contestants, environments, ground, sizes)
-    results = Race(ground, environments, sizes).run(contestants, measures, console)
+    machine, begin = describe_run(contestants, environments, ground), time.perf_counter()
+    minutes = given.minutes or (PAGE_MINUTES if given.page else inf)
+    results = Race(ground, environments, sizes, minutes).run(contestants, measures, console)
+    seconds = time.perf_counter() - begin
     print_figures(console, contestants, results)
     print_comparisons(console, list(compare_checkouts(results)))
     print_verdicts(console, judge(results))
+    if given.page:
+        run = make_run(contestants, results, machine=machine, sizes=sizes, seconds=seconds)
+        save_run(run, RESULTS)
+        write_page(run, DOCS)
 
 
 def _choose_sizes(given: argparse.Namespace) -> Sizes:
-    sizes = QUICK if given.quick else FULL
+    sizes = BRIEF if given.page else QUICK if given.quick else FULL
     if given.repeats is None:
         return sizes
     return Sizes(**{**vars(sizes), "repeats": given.repeats})

@@ -1,5 +1,6 @@
 """Who takes part, with which settings, and how their stores are asked whether work is left."""
 
+import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -92,8 +93,16 @@ DRAMATIQ = "dramatiq"
 TASKIQ = "taskiq"
 SAQ = "SAQ"
 ARQ = "arq"
+AGENDA = "Agenda"
+PULSE = "Pulse"
 MONGO_LOOP = "find_one_and_update"
 MYSQL_LOOP = "SKIP LOCKED, one at a time"
+
+MAIN_CONTESTANTS = (
+    *(ROTA, ROTA_DOOR, PGQUEUER, PROCRASTINATE, GRAPHILE, HUEY, BULLMQ, CELERY, DRAMATIQ),
+    *(TASKIQ, SAQ, AGENDA, PULSE, MONGO_LOOP),
+)
+"""Those on the page in the docs."""
 
 _ROTA_SETTINGS = {"batch": BATCH, "concurrency": CONCURRENT, "uvloop": True}
 _ROTA_PENDING = "SELECT EXISTS (SELECT 1 FROM rota.jobs WHERE status <> 'COMPLETED')"
@@ -344,8 +353,9 @@ def _on_mongo() -> list[Contestant]:
             words=f"batch {MONGO_BATCH}, {CONCURRENT} concurrent, uvloop, finished jobs kept",
             is_pending='["rota_jobs", {"phase": {"$in": ["due", "later", "running"]}}]',
             settings={**_ROTA_SETTINGS, "batch": MONGO_BATCH, "poll": POLL_SECONDS},
-            measures=(Measure.ENQUEUE, Measure.BULK, *DRAINS, Measure.IDLE),
         ),
+        _on_agenda(AGENDA),
+        _on_agenda(PULSE),
         Contestant(
             name=MONGO_LOOP,
             store=StoreKind.MONGO,
@@ -358,6 +368,23 @@ def _on_mongo() -> list[Contestant]:
             drain_share=0.1,
         ),
     ]
+
+
+def _on_agenda(name: str) -> Contestant:
+    """They have no call for many jobs."""
+    unfinished = {"$or": [{"nextRunAt": {"$ne": None}}, {"lockedAt": {"$ne": None}}]}
+    collection = {AGENDA: "agendaJobs", PULSE: "pulseJobs"}[name]
+    return Contestant(
+        name=name,
+        store=StoreKind.MONGO,
+        environment=name.lower(),
+        program="on_mongo/on_agenda.mjs",
+        words=f"{CONCURRENT} concurrent, looks every 10 ms, finished jobs kept",
+        is_pending=json.dumps([collection, unfinished]),
+        settings={"package": name.lower(), "concurrent": CONCURRENT, "poll": 10},
+        measures=(Measure.ENQUEUE, *DRAINS, Measure.LATENCY, Measure.IDLE),
+        drain_share=0.1,
+    )
 
 
 def _on_mysql() -> list[Contestant]:

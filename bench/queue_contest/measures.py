@@ -44,6 +44,8 @@ class Sizes:
 # is told by many short rounds, in which the contestants take turns.
 FULL = Sizes(2_000, 20_000, 20_000, 300, 50, 10, 8.0, 5)
 QUICK = Sizes(500, 10_000, 20_000, 300, 50, 3, 3.0, 1)
+BRIEF = Sizes(300, 5_000, 5_000, 75, 75, 20, 3.0, 20)
+"""For the page: as many repeats as there is time for."""
 
 
 def take(measure: Measure, entry: Entry, sizes: Sizes) -> Figures:

@@ -1,9 +1,11 @@
 """The order of a run: repeat by repeat and measure by measure, the contestants take turns."""
 
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from bench.queue_contest import pgbench
 from bench.queue_contest.contestants import PGBENCH, Contestant, Measure
@@ -40,7 +42,11 @@ class Results:
 class Race:
     """Runs what is planned and shows how far it is."""
 
-    def __init__(self, ground: Ground, environments: Environments, sizes: Sizes) -> None:
+    def __init__(
+        self, ground: Ground, environments: Environments, sizes: Sizes, minutes: float = inf
+    ) -> None:
+        """A race of at most so many minutes, but with one repeat at least."""
+        self._seconds = 60 * minutes
         self._ground = ground
         self._environments = environments
         self._sizes = sizes
@@ -50,31 +56,40 @@ class Race:
         self, contestants: list[Contestant], measures: Iterable[Measure], console: Console
     ) -> Results:
         """Everybody's measurements; who fails is named and goes on with the next."""
-        heats = self._plan(contestants, list(measures))
+        repeats = self._plan(contestants, list(measures))
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            bar = progress.add_task("starting", total=len(heats))
-            for contestant, measure in heats:
-                progress.update(bar, description=f"{measure}: {contestant.key}".ljust(48))
-                self.results.loops.append(time_loop())
-                self._run_heat(contestant, measure, console)
-                progress.advance(bar)
+            bar = progress.add_task("starting", total=sum(map(len, repeats)))
+            begin = time.perf_counter()
+            for number, heats in enumerate(repeats):
+                elapsed = time.perf_counter() - begin
+                if number and elapsed * (number + 1) / number > self._seconds:
+                    break
+                for contestant, measure in heats:
+                    progress.update(bar, description=f"{measure}: {contestant.key}".ljust(48))
+                    self.results.loops.append(time_loop())
+                    self._run_heat(contestant, measure, console)
+                    progress.advance(bar)
         return self.results
 
     def _plan(
         self, contestants: list[Contestant], measures: list[Measure]
-    ) -> list[tuple[Contestant, Measure]]:
-        """Idling is steady and measured once; latency has rounds of its own.
+    ) -> list[list[tuple[Contestant, Measure]]]:
+        """The heats of each repeat.
+
+        Idling is steady and measured once; latency has rounds of its own.
 
         Who begins is another one in each repeat: the first comes after another measure, whose
         leftovers the disk may still be busy with.
         """
         return [
-            (contestant, measure)
+            [
+                (contestant, measure)
+                for measure in measures
+                if repeat < _repeats_of(measure, self._sizes)
+                for contestant in _beginning_at(repeat, contestants, measure)
+            ]
             for repeat in range(max(self._sizes.repeats, self._sizes.feed_rounds))
-            for measure in measures
-            if repeat < _repeats_of(measure, self._sizes)
-            for contestant in _beginning_at(repeat, contestants, measure)
         ]
 
     def _run_heat(self, contestant: Contestant, measure: Measure, console: Console) -> None:

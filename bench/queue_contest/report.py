@@ -25,22 +25,31 @@ TITLES = {
 }
 
 
+def describe_run(
+    contestants: list[Contestant], environments: Environments, ground: Ground
+) -> list[str]:
+    """Machine, interpreter, versions and servers, a line each."""
+    servers = {
+        StoreKind.POSTGRES: ground.describe_server,
+        StoreKind.REDIS: describe_redis,
+        StoreKind.MONGO: describe_mongo,
+        StoreKind.MYSQL: describe_mysql,
+    }
+    stores = {contestant.store for contestant in contestants}
+    names = sorted({contestant.environment for contestant in contestants})
+    return [
+        f"machine: {describe_machine()}",
+        f"Python of all contestants: {environments.describe_python()}",
+        *(f"versions: {environments.versions(name)}" for name in names),
+        *(f"{TITLES[store]}: {servers[store]()}" for store in servers if store in stores),
+    ]
+
+
 def print_machine(
     console: Console, contestants: list[Contestant], environments: Environments, ground: Ground
 ) -> None:
-    """Machine, interpreter, server and versions."""
-    console.print(f"machine: {describe_machine()}")
-    console.print(f"Python of all contestants: {environments.describe_python()}")
-    for name in sorted({contestant.environment for contestant in contestants}):
-        console.print(f"versions: {environments.versions(name)}")
-    if any(contestant.store is StoreKind.POSTGRES for contestant in contestants):
-        console.print(f"PostgreSQL: {ground.describe_server()}")
-    if any(contestant.store is StoreKind.REDIS for contestant in contestants):
-        console.print(f"Redis: {describe_redis()}")
-    if any(contestant.store is StoreKind.MONGO for contestant in contestants):
-        console.print(f"MongoDB: {describe_mongo()}")
-    if any(contestant.store is StoreKind.MYSQL for contestant in contestants):
-        console.print(f"MariaDB: {describe_mysql()}")
+    for line in describe_run(contestants, environments, ground):
+        console.print(line)
 
 
 def print_settings(

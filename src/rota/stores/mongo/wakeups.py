@@ -1,11 +1,12 @@
 """Wake-ups between processes, through a small capped collection that listeners tail.
 
-A process writes where jobs became READY after it has committed, and once for everything that it
-committed while it was writing. A wake-up that is lost costs the time until the next poll.
+A process writes where jobs became READY after it has committed: at once if it has been quiet, else
+once for everything that it committed in the last hundredth of a second. So a burst of inserts costs
+few wake-ups. A wake-up that is lost costs the time until the next poll.
 """
 
 import asyncio
-from asyncio import Event, Task
+from asyncio import Event, Task, TimerHandle
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from rota.stores.wakeups import Wakeups
 
 AWAIT_FOR = 5_000
 """Milliseconds that the server waits for a new document before it answers that there is none."""
+SENT_EVERY = 0.01
+"""Seconds after a message until the next one; what is rung meanwhile goes into one message."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts to reach the server; at first a tenth."""
 _OPEN = {"$in": [str(status) for status in JobStatus if not status.is_terminal]}
@@ -37,6 +40,48 @@ class _News(NamedTuple):
     ended: set[JobId]
 
 
+class _Outbox:
+    """What this process has to tell the others, and when it sends the next message."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.sender = ObjectId()
+        self._connection = connection
+        self._collection = connection.database[WAKEUPS].with_options(
+            write_concern=WriteConcern(w=0)
+        )
+        self._unsent = _News(set(), set())
+        self._next_at = 0.0
+        """When the next message may be sent, in the time of the loop."""
+        self._timer: TimerHandle | None = None
+
+    def post(self, partitions: Collection[Partition], ended: Collection[JobId]) -> None:
+        self._unsent.partitions.update(partitions)
+        self._unsent.ended.update(ended)
+        self._send_soon()
+
+    async def close(self) -> None:
+        """Send what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if any(self._unsent):
+            await self._connection.run(self._send)
+
+    def _send_soon(self) -> None:
+        if self._timer is None and any(self._unsent):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._next_at, self._connection.start, self._send)
+
+    async def _send(self) -> None:
+        """Tell other processes; they poll if this fails."""
+        news, self._unsent = self._unsent, _News(set(), set())
+        message = {"partitions": sorted(news.partitions), "ended": sorted(news.ended)}
+        with suppress(PyMongoError, OSError):
+            await self._collection.insert_one({"sender": self.sender, **message})
+        self._timer = None
+        self._next_at = asyncio.get_running_loop().time() + SENT_EVERY
+        self._send_soon()
+
+
 class MongoWakeups:
     """The listeners of this process, and the way to those of other processes."""
 
@@ -46,9 +91,7 @@ class MongoWakeups:
             read_concern=ReadConcern("local"), write_concern=WriteConcern(w=1)
         )
         self._local = Wakeups()
-        self._sender = ObjectId()
-        self._unsent = _News(set(), set())
-        self._sending: Task[None] | None = None
+        self._outbox = _Outbox(connection)
         self._tailing: Task[None] | None = None
         self._has_tried = Event()
         self._start: ObjectId | None = None
@@ -102,30 +145,16 @@ class MongoWakeups:
         ready = set(partitions)
         self._local.ring_partitions(ready)
         self._local.ring_ends(ended)
-        if not ready and not watched:
-            return
-        self._unsent.partitions.update(ready)
-        self._unsent.ended.update(watched)
-        if self._sending is None or self._sending.done():
-            self._sending = self._connection.start(self._send)
+        self._outbox.post(ready, watched)
 
     async def close(self) -> None:
         """Stop listening, and wake the listeners of this process."""
         self._is_closed = True  # the driver may not pass on that a task was cancelled
         self._local.close()
+        await self._outbox.close()
         if self._tailing is not None:
             self._tailing.cancel()
             await asyncio.wait([self._tailing])
-
-    async def _send(self) -> None:
-        """Tell other processes; they poll if this fails."""
-        with suppress(PyMongoError, OSError):
-            while any(self._unsent):
-                news, self._unsent = self._unsent, _News(set(), set())
-                partitions, ended = sorted(news.partitions), sorted(news.ended)
-                await self._collection.insert_one(
-                    {"sender": self._sender, "partitions": partitions, "ended": ended}
-                )
 
     async def _tail(self) -> None:
         pause = 0.1
@@ -143,7 +172,7 @@ class MongoWakeups:
     async def _read_new(self) -> AsyncIterator[Raw]:
         """What is in the collection, and what is written from now on."""
         self._start = ObjectId()
-        await self._collection.insert_one({"_id": self._start, "sender": self._sender})
+        await self._collection.insert_one({"_id": self._start, "sender": self._outbox.sender})
         cursor = self._collection.find({}, cursor_type=CursorType.TAILABLE_AWAIT)
         cursor.max_await_time_ms(AWAIT_FOR)
         async with cursor:
@@ -158,7 +187,7 @@ class MongoWakeups:
             if self._has_tried.is_set():  # wake-ups may have been missed since the last time
                 self._local.ring_everywhere()
             self._has_tried.set()
-        elif self._start is None and raw["sender"] != self._sender:
+        elif self._start is None and raw["sender"] != self._outbox.sender:
             self._local.ring_partitions(
                 (tenant, queue) for tenant, queue in raw.get("partitions", ())
             )

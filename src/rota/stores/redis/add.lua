@@ -5,9 +5,20 @@
 -- reply   1; or 0, and nothing is written, if one of them exists or its identity is taken
 -- atomic  because no twin may come between the comparison and the write
 -- It does what `commit` does, without all that other jobs need. Medians of four alternating runs, in
--- server CPU: a single job 1.8 times as fast as by `commit`, each of 500 at once 1.4 times.
+-- server CPU: a single job 1.8 times as fast as by `commit`, each of 500 at once 1.4 times. A single
+-- plain job takes 0.84 of what it would take among others.
 local HEADS, BODIES, READY, LATER, TIMETABLE, FUTURE, IDENTITIES, WAKE = unpack(KEYS)
 local now = ARGV[1]
+
+-- One job that is due and has no identity, as most have, needs none of what follows.
+if #ARGV == 8 and ARGV[7] == '' and ARGV[8] == '' then
+  if redis.call('HSETNX', HEADS, ARGV[3], ARGV[4]) == 0 then return 0 end
+  redis.call('HSET', BODIES, ARGV[3], ARGV[5])
+  redis.call('ZADD', READY, '0', ARGV[6])
+  redis.call('PUBLISH', WAKE, ARGV[2])
+  return 1
+end
+
 -- What follows the partition in a place: letter, rank, created and id.
 local TAIL_LENGTH = 1 + 2 + 27 + 36
 

@@ -47,15 +47,19 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class _Call(NamedTuple):
-    """A command, its long form for a server that does not know the script, and its kind.
+    """A command, the text of its script for a server that does not know it, and its kind.
 
     A script that must not be repeated writes: it is done when enough replicas have the write.
     """
 
     command: tuple[Any, ...]
-    whole: tuple[Any, ...]
+    text: str
     is_repeatable: bool
     is_writing: bool = False
+
+    def with_text(self) -> "_Call":
+        """The long form, which makes the server remember the script."""
+        return self._replace(command=("EVAL", self.text, *self.command[2:]))
 
 
 class Connections:
@@ -84,7 +88,7 @@ class Connections:
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
-        return await self._run(_Call(command, command, is_repeatable=True))
+        return await self._run(_Call(command, "", is_repeatable=True))
 
     async def run_script(
         self, script: Script, arguments: Sequence[Any], *, is_repeatable: bool
@@ -100,9 +104,8 @@ class Connections:
                 f"need {len(arguments):,}: ask for less at once",
                 {"field": "arguments", "script": script.name},
             )
-        short = ("EVALSHA", script.digest, *arguments)
-        whole = ("EVAL", script.text, *arguments)
-        return await self._run(_Call(short, whole, is_repeatable, not is_repeatable))
+        command = ("EVALSHA", script.digest, *arguments)
+        return await self._run(_Call(command, script.text, is_repeatable, not is_repeatable))
 
     async def close(self) -> None:
         """Close all connections; no call may be under way."""
@@ -135,8 +138,8 @@ class Connections:
 
     async def _recover(self, call: _Call, error: Exception) -> _Call:
         """How to repeat the call; raises the translated error if it must not be repeated."""
-        if isinstance(error, NoScriptError):  # the long form makes the server remember it
-            return call._replace(command=call.whole)
+        if isinstance(error, NoScriptError):
+            return call.with_text()
         if isinstance(error, MovedError):
             place = {"port": error.port} | ({"host": error.host} if error.host else {})
             self._factory.connection_kwargs.update(place)
@@ -158,7 +161,7 @@ class Connections:
                 if self._examine is not None and self._examined != _place_of(connection):
                     await self._examine_server(connection, self._examine)
                 # The driver would pack a long command in Python, which takes ten times as long.
-                await connection.send_packed_command(pack_command(call.command))
+                await connection.send_packed_command(pack_command(call.command), check_health=False)
                 answer = await connection.read_response()
                 if call.is_writing and self._settings.replica_count:
                     await self._await_replicas(connection)
