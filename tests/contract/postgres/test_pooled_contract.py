@@ -1,0 +1,27 @@
+"""The PostgreSQL store behind PgBouncer in transaction mode, put through the contract."""
+
+import pytest
+
+from rota.runtime.wiring import open_store
+from rota.stores.postgres.address import read_address
+from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import JobStore
+from rota.testing.job_result_contract import JobResultContract
+from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
+from rota.testing.portable_store_contract import PortableStoreContract
+from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
+
+
+class TestPooledStore(StoreContract, LastingStoreContract, PortableStoreContract):
+    @pytest.fixture
+    def store_factory(self, pooled_url: str) -> StoreFactory:
+        return lambda: open_store(pooled_url)
+
+
+class TestPooledJobs(JobResultContract, JobStoreContract):
+    @pytest.fixture
+    def job_store_factory(self, pooled_url: str) -> JobStoreFactory:
+        async def open_empty() -> JobStore:
+            return await PostgresStore.open(read_address(pooled_url))
+
+        return open_empty
