@@ -44,7 +44,8 @@ class PostgresSettings:
     """Which database, how many connections, and how long to wait for it.
 
     ``places`` has host and port of each server, if the address names several. ``listen_url`` is an
-    address for wake-ups that leads past the pooler.
+    address for wake-ups that leads past the pooler. ``sets_locally`` if every transaction must make
+    its own settings, because the pooler's connections lack them.
     """
 
     url: str = field(repr=False)
@@ -53,6 +54,7 @@ class PostgresSettings:
     connect_for: timedelta = timedelta(seconds=10)
     answer_for: timedelta = timedelta(seconds=20)
     pooling: Pooling = Pooling.UNKNOWN
+    sets_locally: bool = False
     listen_url: str | None = field(default=None, repr=False)
     places: tuple[tuple[str, int], ...] = ()
 

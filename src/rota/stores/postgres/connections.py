@@ -5,6 +5,7 @@ from asyncio import Semaphore, Task, TimerHandle, get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Protocol, Self, TypeVar
 
 import asyncpg
@@ -18,7 +19,7 @@ from rota.errors import (
     StoreUnavailableError,
 )
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.dialling import connect, find_pooling
+from rota.stores.postgres.dialling import connect, find_pooling, transaction_settings
 from rota.stores.postgres.queries import QUERIES, placed
 
 Result = TypeVar("Result")
@@ -183,12 +184,16 @@ class Session:
     ) -> None:
         """Sessions of one event loop may share ``deadlines``."""
         self.schema = settings.schema
+        self._settings = settings
         self._connection = connection
         self._deadlines = deadlines or Deadlines(settings.answer_for)
         self._is_late = False
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
         """The rows of a statement."""
+        if self._settings.sets_locally and not self._connection.is_in_transaction():
+            async with self.transaction():
+                return await self.fetch(statement, *arguments)
         return await self._in_time(
             self._connection.fetch(placed(statement, self.schema), *arguments)
         )
@@ -200,7 +205,7 @@ class Session:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """Everything written inside is durable afterwards, or nothing is written."""
-        await self.run_script(QUERIES.begin)
+        await self.run_script(_beginning(self._settings))
         try:
             yield
             await self.run_script(QUERIES.commit)
@@ -239,6 +244,15 @@ class Session:
             raise
         finally:
             self._deadlines.end(self)
+
+
+@lru_cache(maxsize=8)
+def _beginning(settings: PostgresSettings) -> str:
+    """The start of a transaction, with the settings that its connection lacks."""
+    if not settings.sets_locally:
+        return str(QUERIES.begin)
+    local = transaction_settings(settings).items()
+    return "\n".join([QUERIES.begin, *(f"SET LOCAL {name} = '{value}';" for name, value in local)])
 
 
 class Database:

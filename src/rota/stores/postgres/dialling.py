@@ -2,7 +2,8 @@
 
 A pooler in transaction mode sends each transaction over another connection of the server. So a
 setting, a LISTEN or a prepared statement of one transaction is gone in the next. The store then
-sets nothing and sends each statement with its text.
+sends each statement with its text, and begins each transaction with its settings, unless the owner
+of the server has made them for the store's user.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ PLANNING = {
     "enable_incremental_sort": "off",
     "jit": "off",
 }
-"""Through a pooler only the server's owner can set these, for the user of the store."""
+"""Through a pooler these are set for each transaction, or by the owner for the store's user."""
 
 
 class UnpreparedConnection(Connection):
@@ -79,6 +80,8 @@ async def find_pooling(settings: PostgresSettings) -> "tuple[PostgresSettings, C
     connection = await connect(settings)
     if settings.pooling is not Pooling.TRANSACTION:
         return settings, connection
+    lacking = await _asked(connection, find_lacking(connection), settings)
+    settings = replace(settings, sets_locally=bool(lacking))
     if not await _asked(connection, _is_tracked(connection), settings):
         return settings, connection
     connection.terminate()
@@ -90,6 +93,12 @@ async def is_own_session(connection: "Connection[Record]") -> bool:
     """Whether the process that answers is the one that greeted: poolers greet by themselves."""
     ((process_id,),) = await connection.fetch(QUERIES.read_process_id)
     return bool(process_id == connection.get_server_pid())
+
+
+async def find_lacking(connection: "Connection[Record]") -> list[str]:
+    """The settings for plans that the server has otherwise on this connection."""
+    wanted = ([*PLANNING], [*PLANNING.values()])
+    return [name for (name,) in await connection.fetch(QUERIES.find_differing_settings, *wanted)]
 
 
 async def connect(settings: PostgresSettings) -> "Connection[Record]":
@@ -159,16 +168,23 @@ def session_settings(settings: PostgresSettings) -> dict[str, str]:
     """How the server treats the connections. Its owner decides whether commits are durable."""
     if settings.pooling.is_pooled:
         return _APPLICATION
-    answer_ms = settings.answer_for // timedelta(milliseconds=1)
     return {
         **_APPLICATION,
+        **transaction_settings(settings),
         "default_transaction_isolation": "read committed",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+    }
+
+
+def transaction_settings(settings: PostgresSettings) -> dict[str, str]:
+    """Those that can also be made for one transaction."""
+    answer_ms = settings.answer_for // timedelta(milliseconds=1)
+    return {
         # The server gives up before the deadline, so that the outcome is known; and it ends the
         # transactions of peers that are gone.
         "statement_timeout": f"{answer_ms * 3 // 4}",
         "idle_in_transaction_session_timeout": f"{3 * answer_ms}",
-        "tcp_keepalives_idle": "10",
-        "tcp_keepalives_interval": "5",
-        "tcp_keepalives_count": "3",
         **PLANNING,
     }

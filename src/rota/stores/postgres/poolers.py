@@ -7,8 +7,7 @@ from asyncpg import Connection, Record
 
 from rota.stores.postgres.address import Pooling, PostgresSettings, masked
 from rota.stores.postgres.connections import DRIVER_ERRORS, translate
-from rota.stores.postgres.dialling import PLANNING, connect, is_own_session
-from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.dialling import connect, find_lacking, is_own_session
 from rota.stores.postgres.wakeups import settings_to_listen
 
 _POLLING = (
@@ -32,15 +31,12 @@ async def _describe(
     connection: "Connection[Record]", settings: PostgresSettings
 ) -> AsyncIterator[str]:
     yield await _describe_wakeups(replace(settings, pooling=Pooling.TRANSACTION))
-    rows = await connection.fetch(
-        QUERIES.find_differing_settings, [*PLANNING], [*PLANNING.values()]
-    )
-    if rows:
-        names = ", ".join(name for (name,) in rows)
+    lacking = await find_lacking(connection)
+    if lacking:
         yield (
-            "The pooler's connections to the server lack settings that keep plans steady as tables "
-            f"grow: {names}. Set them for the store's user with ALTER ROLE; see the reference of "
-            "stores."
+            f"The pooler's connections to the server lack {', '.join(lacking)}, so every statement "
+            "takes a transaction of three messages. Make these settings for the store's user with "
+            "ALTER ROLE, as the reference of stores shows, and it takes one."
         )
 
 
