@@ -55,8 +55,7 @@ Way = Callable[[PatroniCluster, Member], None]
 
 
 def hand_over(cluster: PatroniCluster, primary: Member) -> None:
-    cluster.switch_over()
-    cluster.wait_for_leader_other_than(primary)
+    cluster.switch_over(primary)
 
 
 def kill_server(cluster: PatroniCluster, primary: Member) -> None:
@@ -186,10 +185,10 @@ def run(given: argparse.Namespace, folder: Path) -> Verdict:
         load = Load(folder, urls)
         cleanups.insert(0, load.kill)
         wait_for_more(load, 20)
-        spans = [
-            fail_over(cluster, load, number, choose_way(number, is_asynchronous=given.asynchronous))
-            for number in range(given.rounds)
-        ]
+        spans: list[tuple[float, float]] = []
+        for number in range(given.rounds):
+            way = choose_way(number, is_asynchronous=given.asynchronous)
+            spans.append(fail_over(cluster, load, number, way))
         load.end(load.adding)
         asyncio.run(wait_until_done(cluster.url, 300))
         load.end(load.working)

@@ -238,11 +238,19 @@ class PatroniCluster:
         """Return when one member leads and every other one follows it."""
         self._wait(self._is_whole, "the cluster does not become whole")
 
-    def switch_over(self) -> None:
-        """Have the primary hand over to a standby, as for maintenance."""
-        leader = self.find_leader()
-        assert leader is not None, "there is no primary"
-        ask(leader.port, "/switchover", {"leader": leader.folder.name})
+    def switch_over(self, leader: Member) -> None:
+        """Have the primary hand over to a standby, as for maintenance.
+
+        A member refuses while it is busy with its turn; then it is asked again.
+        """
+
+        def has_ended() -> bool:
+            if self.find_leader() not in (None, leader):
+                return True
+            ask(leader.port, "/switchover", {"leader": leader.folder.name})
+            return False
+
+        self._wait(has_ended, "the primary does not hand over")
 
     def stop(self) -> None:
         """End everything and leave nothing on the disk."""
