@@ -59,13 +59,15 @@ def hand_over(cluster: PatroniCluster, primary: Member) -> None:
 
 
 def kill_server(cluster: PatroniCluster, primary: Member) -> None:
+    """Patroni replaces it; if the standby is not fit at that moment, it starts it again."""
+    former = primary.postgres.process_id
     primary.postgres.kill()
-    cluster.wait_for_leader_other_than(primary)
+    cluster.wait_for_leader(lambda leader: leader.postgres.process_id != former)
 
 
 def kill_everything(cluster: PatroniCluster, primary: Member) -> None:
     primary.kill_everything()
-    cluster.wait_for_leader_other_than(primary)
+    cluster.wait_for_leader(lambda leader: leader is not primary)
     primary.start()
 
 
@@ -79,7 +81,7 @@ def kill_before_a_lagging_standby(cluster: PatroniCluster, primary: Member) -> N
     primary.postgres.kill()
     for process_id in receivers:
         os.kill(process_id, signal.SIGKILL)  # what it had not read is gone with the network
-    cluster.wait_for_leader_other_than(primary)
+    cluster.wait_for_leader(lambda leader: leader is not primary)
 
 
 def find_receivers(standby: Member) -> list[int]:
@@ -154,8 +156,9 @@ def fail_over(cluster: PatroniCluster, load: Load, number: int, way: Way) -> tup
     wait_for_more(load, len(before.acknowledged))
     seen = load.read()
     gaps = [longest_gap(times, begin, time.time()) for times in seen.acknowledged_by.values()]
+    is_same = cluster.find_leader() is primary
     print(
-        f"{number + 1:3} {way.__name__:30} whole after {time.time() - begin:5.1f} s, longest pause "
+        f"{number + 1:3} {way.__name__:30} {'started again' if is_same else 'replaced'}, whole after {time.time() - begin:5.1f} s, longest pause "
         f"of each adder {', '.join(f'{gap:.1f}' for gap in gaps)} s, "
         f"{len(seen.acknowledged)} acknowledged",
         flush=True,

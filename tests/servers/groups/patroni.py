@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -227,12 +227,14 @@ class PatroniCluster:
         """The primary, if the members know one that works."""
         return self._find("leader")
 
-    def wait_for_leader_other_than(self, former: Member) -> Member:
-        """The next primary."""
-        self._wait(lambda: self.find_leader() not in (None, former), "there is no new primary")
-        leader = self.find_leader()
-        assert leader is not None
-        return leader
+    def wait_for_leader(self, suits: Callable[[Member], bool]) -> None:
+        """Return when there is a primary that suits."""
+
+        def is_there() -> bool:
+            leader = self.find_leader()
+            return leader is not None and suits(leader)
+
+        self._wait(is_there, "there is no new primary")
 
     def wait_until_whole(self) -> None:
         """Return when one member leads and every other one follows it."""
@@ -283,7 +285,7 @@ class PatroniCluster:
                     return list(answer.get("members", ()))
         return []
 
-    def _wait(self, condition: Any, complaint: str) -> None:
+    def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
         wait_for_server(condition, lambda: f"{complaint}: {self._ask_members()}")
 
 
