@@ -130,7 +130,7 @@ class Load:
     def end(self, programs: "list[subprocess.Popen[bytes]]") -> None:
         for each in programs:
             if each.poll() is not None:
-                raise RuntimeError(f"a program of the load ended early: {each.args}")
+                raise RuntimeError(f"a program of the load ended early: {each.args!r}")
             each.terminate()
         for each in programs:
             each.wait(120)
@@ -156,10 +156,10 @@ def fail_over(cluster: PatroniCluster, load: Load, number: int, way: Way) -> tup
     wait_for_more(load, len(before.acknowledged))
     seen = load.read()
     gaps = [longest_gap(times, begin, time.time()) for times in seen.acknowledged_by.values()]
-    is_same = cluster.find_leader() is primary
+    ended = "started again" if cluster.find_leader() is primary else "replaced"
     print(
-        f"{number + 1:3} {way.__name__:30} {'started again' if is_same else 'replaced'}, whole after {time.time() - begin:5.1f} s, longest pause "
-        f"of each adder {', '.join(f'{gap:.1f}' for gap in gaps)} s, "
+        f"{number + 1:3} {way.__name__:30} {ended}, whole after {time.time() - begin:.1f} s; "
+        f"longest pause of each adder {', '.join(f'{gap:.1f}' for gap in gaps)} s; "
         f"{len(seen.acknowledged)} acknowledged",
         flush=True,
     )

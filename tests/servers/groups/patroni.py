@@ -40,8 +40,9 @@ def _run_as_other(*command: str) -> list[str]:
 
 def _give_away(*paths: Path) -> None:
     user = server_user()
-    for path in paths if user else ():
-        os.chown(path, user.pw_uid, user.pw_gid)
+    if user is not None:
+        for path in paths:
+            os.chown(path, user.pw_uid, user.pw_gid)
 
 
 def free_port() -> int:
