@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -24,6 +25,10 @@ from secrets import token_hex
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import psycopg  # noqa: E402 - after the path is set
+from bench.queue_contest.harness.machine import (  # noqa: E402 - found by the path above
+    cpu_of,
+    cpu_of_family,
+)
 from tests.servers.binaries import find_installations  # noqa: E402 - found by the path above
 from tests.servers.pgbouncer import PgBouncer, find_pgbouncer  # noqa: E402 - likewise
 from tests.servers.postgres import PostgresServer  # noqa: E402 - likewise
@@ -32,10 +37,26 @@ from rota.jobs import Job, JobRequest, admit_job, make_job_ids  # noqa: E402 - l
 from rota.stores.postgres.address import read_address  # noqa: E402 - likewise
 from rota.stores.postgres.dialling import PLANNING  # noqa: E402 - likewise
 from rota.stores.postgres.store import PostgresStore  # noqa: E402 - likewise
-from rota.worker import Context, Worker  # noqa: E402 - likewise
+from rota.worker import Context, Worker, WorkerSettings  # noqa: E402 - likewise
 
 KIND = "noop"
 Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address, and the processes behind it."""
+
+    url: str
+    server: PostgresServer
+    pooler: PgBouncer | None = None
+
+    def cpu_seconds(self) -> float:
+        """Processor time of this program, the server and the pooler."""
+        others = cpu_of_family(self.server.process_id)
+        if self.pooler is not None and self.pooler.process_id is not None:
+            others += cpu_of([self.pooler.process_id])
+        return others + time.process_time()
 
 
 def make_jobs(count: int) -> list[Job]:
@@ -44,38 +65,47 @@ def make_jobs(count: int) -> list[Job]:
     return [admit_job(request, job_id=job_id, now=now) for job_id in ids]
 
 
-async def measure(url: str, added: int, drained: int) -> Figures:
-    """Jobs a second: added one by one, and drained by a worker with its usual settings."""
-    place = f"{url}{'&' if '?' in url else '?'}schema=bench_{token_hex(4)}"
-    async with await PostgresStore.open(read_address(place)) as store:
+async def measure(place: Place, added: int, drained: int) -> Figures:
+    """Each verb: jobs a second, and processor time of all that take part, in µs a job."""
+    url = f"{place.url}{'&' if '?' in place.url else '?'}schema=bench_{token_hex(4)}"
+    figures: Figures = {}
+    async with await PostgresStore.open(read_address(url)) as store:
         await store.insert(make_jobs(1), datetime.now(UTC))
-        begin = time.perf_counter()
-        for job in make_jobs(added):
-            await store.insert([job], datetime.now(UTC))
-        add_rate = added / (time.perf_counter() - begin)
+        await drain(store, 1, WorkerSettings())
+        with measured(place, figures, "add one by one", added):
+            for job in make_jobs(added):
+                await store.insert([job], datetime.now(UTC))
+        with measured(place, figures, "drain by 10", added):
+            await drain(store, added, WorkerSettings())
         await store.insert(make_jobs(drained), datetime.now(UTC))
-        return {"add": add_rate, "drain": await measure_drain(store, drained)}
+        with measured(place, figures, "drain by 500", drained):
+            await drain(store, drained, WorkerSettings(batch=500, concurrency=100))
+    return figures
 
 
-async def measure_drain(store: PostgresStore, count: int) -> float:
-    worker, done = Worker(store), 0
-    first, last = 0.0, 0.0
+async def drain(store: PostgresStore, count: int, settings: WorkerSettings) -> None:
+    worker, done = Worker(store, settings=settings), 0
 
     async def noop(_: Context) -> None:
-        nonlocal done, first, last
+        nonlocal done
         done += 1
-        last = time.perf_counter()
-        first = first or last
         if done == count:
             worker.stop()
 
     worker.handler(KIND)(noop)
     await worker.run()
-    return done / (last - first)
 
 
 @contextmanager
-def places(folder: Path) -> Iterator[dict[str, str]]:
+def measured(place: Place, figures: Figures, verb: str, count: int) -> Iterator[None]:
+    begin, used = time.perf_counter(), place.cpu_seconds()
+    yield
+    figures[f"{verb}, jobs/s"] = count / (time.perf_counter() - begin)
+    figures[f"{verb}, jobs per CPU second"] = count / (place.cpu_seconds() - used)
+
+
+@contextmanager
+def places(folder: Path) -> Iterator[dict[str, Place]]:
     """The addresses of one server: directly, and through two poolers."""
     program = find_pgbouncer()
     if program is None:
@@ -102,7 +132,8 @@ def places(folder: Path) -> Iterator[dict[str, str]]:
         for pooler in poolers.values():
             pooler.create()
             pooler.start()
-        yield {"direct": server.url, **{name: each.url for name, each in poolers.items()}}
+        pooled = {name: Place(each.url, server, each) for name, each in poolers.items()}
+        yield {"direct": Place(server.url, server), **pooled}
     finally:
         for pooler in poolers.values():
             pooler.remove()
@@ -114,8 +145,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--added", type=int, default=200)
-    parser.add_argument("--drained", type=int, default=2000)
+    parser.add_argument("--added", type=int, default=300)
+    parser.add_argument("--drained", type=int, default=5000)
     given = parser.parse_args()
     found: defaultdict[str, list[Figures]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="rota-pooler-") as folder:
@@ -130,15 +161,15 @@ def main() -> None:
 
 
 def report(found: dict[str, list[Figures]]) -> None:
-    for verb in ("add", "drain"):
+    for verb in found["direct"][0]:
         direct = [each[verb] for each in found["direct"]]
         for name, figures in found.items():
             rates = [each[verb] for each in figures]
             ratios = [own / other for own, other in zip(rates, direct, strict=True)]
             print(
-                f"{verb:6} {name:38} {statistics.median(rates):7.0f} jobs/s, "
-                f"{statistics.median(ratios):.2f} of direct (rounds: "
-                f"{', '.join(f'{ratio:.2f}' for ratio in ratios)})"
+                f"{verb:34} {name:36} {statistics.median(rates):7.0f}, "
+                f"{statistics.median(ratios):.2f} of direct "
+                f"({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
             )
 
 

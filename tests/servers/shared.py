@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
-from tests.servers.binaries import find_installations
+from tests.servers.binaries import Installation, find_installations
 from tests.servers.mariadb import NOT_FOR_KEEPS, MariadbServer, execute, find_mariadb
 from tests.servers.mongo import MongoServer, find_mongod
 from tests.servers.pgbouncer import PgBouncer, find_pgbouncer
@@ -298,10 +298,15 @@ def _started_server() -> PostgresServer:
 
 
 def _server(name: str) -> PostgresServer:
+    return PostgresServer(find_postgres(), run_folder() / f"postgres-{name}")
+
+
+def find_postgres() -> Installation:
+    """The programs of a server of one's own; skips when there are none."""
     installations = find_installations()
     if not installations:
         _do_without(_NO_POSTGRES)
-    return PostgresServer(installations[0], run_folder() / f"postgres-{name}")
+    return installations[0]
 
 
 def _mongo_server(name: str, *, is_alone: bool = False) -> MongoServer:

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 from tests.servers.binaries import find_installations, server_user
 from tests.servers.postgres import PostgresServer, wait_for_server
-from tests.servers.process import ServerProcess
+from tests.servers.process import ServerProcess, free_port
 
 SCOPE = "rota"
 _FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
@@ -43,13 +43,6 @@ def _give_away(*paths: Path) -> None:
     if user is not None:
         for path in paths:
             os.chown(path, user.pw_uid, user.pw_gid)
-
-
-def free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def ask(port: int, path: str, body: dict[str, str] | None = None) -> Any:
