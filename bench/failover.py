@@ -229,13 +229,13 @@ def report(seen: Seen, verdict: Verdict, spans: list[tuple[float, float]]) -> No
     )
     for name, jobs in vars(verdict).items():
         print(f"{name.replace('_', ' ')}: {len(jobs)}")
-    for begin, _ in spans:
-        ages = [seen.acknowledged[each] - begin for each in verdict.lost]
-        here = [age for age in ages if -1 < age < 60]
-        if here:
+    for begin, end in spans:
+        times = [seen.acknowledged[each] for each in verdict.lost]
+        ages = [at - begin for at in times if begin <= at <= end]
+        if ages:
             print(
-                f"lost in one failover: {len(here)} jobs, acknowledged from {min(here):.2f} s to "
-                f"{max(here):.2f} s after the standby fell behind"
+                f"lost in one failover: {len(ages)} jobs, acknowledged from {min(ages):.2f} s to "
+                f"{max(ages):.2f} s after the standby fell behind"
             )
 
 

@@ -1,4 +1,8 @@
-"""The PostgreSQL store behind PgBouncer in transaction mode, put through the contract."""
+"""The PostgreSQL store behind PgBouncer in transaction mode, put through the contract.
+
+The part that runs always covers every sort of statement: reads, single writes, transactions,
+advisory locks, wake-ups. test_pooled_whole_contract.py is the rest.
+"""
 
 import pytest
 
@@ -6,11 +10,17 @@ from rota.runtime.wiring import open_store
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
-from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
+from rota.testing.job_insertion_contract import IdempotencyContract
+from rota.testing.job_lease_contract import (
+    CapsContract,
+    FencingContract,
+    LeasingContract,
+    WakingContract,
+)
+from rota.testing.job_result_contract import EndListeningContract
+from rota.testing.job_store_contract import JobStoreFactory
 from rota.testing.portable_store_contract import PortableStoreContract
 from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
-
 
 class TestPooledStore(StoreContract, LastingStoreContract, PortableStoreContract):
     @pytest.fixture
@@ -18,7 +28,14 @@ class TestPooledStore(StoreContract, LastingStoreContract, PortableStoreContract
         return lambda: open_store(pooled_url)
 
 
-class TestPooledJobs(JobResultContract, JobStoreContract):
+class TestPooledJobs(
+    CapsContract,
+    EndListeningContract,
+    FencingContract,
+    IdempotencyContract,
+    LeasingContract,
+    WakingContract,
+):
     @pytest.fixture
     def job_store_factory(self, pooled_url: str) -> JobStoreFactory:
         async def open_empty() -> JobStore:
