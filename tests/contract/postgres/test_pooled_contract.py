@@ -22,6 +22,7 @@ from rota.testing.job_store_contract import JobStoreFactory
 from rota.testing.portable_store_contract import PortableStoreContract
 from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory
 
+
 class TestPooledStore(StoreContract, LastingStoreContract, PortableStoreContract):
     @pytest.fixture
     def store_factory(self, pooled_url: str) -> StoreFactory:

@@ -338,8 +338,7 @@ class Database:
                 try:
                     return await work(Session(connection, self.settings, self._deadlines))
                 except DRIVER_ERRORS as error:
-                    if isinstance(error, _OTHERS_TOO):
-                        self._drop_idle()
+                    self._drop_idle_after(error)
                     raise translate(error, self.label) from error
                 except asyncio.CancelledError:  # the loop itself is ending
                     connection.terminate()
@@ -355,11 +354,12 @@ class Database:
         with translated(self.label, NOTHING_WRITTEN):
             return await connect(self.settings)
 
-    def _drop_idle(self) -> None:
-        """Connect anew for the next calls: the other connections lead to the same server."""
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.terminate()
+    def _drop_idle_after(self, error: Exception) -> None:
+        """Connect anew for the next calls, where other connections would fail like this one."""
+        if isinstance(error, _OTHERS_TOO):
+            idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.terminate()
 
     def _put_back(self, connection: "Connection[Record]") -> None:
         """Keep it for the next call; no call changes its connection's settings."""

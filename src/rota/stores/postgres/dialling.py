@@ -71,11 +71,9 @@ async def find_pooling(settings: PostgresSettings) -> "tuple[PostgresSettings, C
     """The settings with what is in between, and a first connection by them."""
     if settings.pooling is Pooling.UNKNOWN:
         direct = replace(settings, pooling=Pooling.NONE)
-        connection = await _connect_if_accepted(direct)
-        if connection is not None:
-            if await _asked(connection, is_own_session(connection), settings):
-                return direct, connection
-            connection.terminate()
+        own = await _connect_to_own_session(direct)
+        if own is not None:
+            return direct, own
         settings = replace(settings, pooling=Pooling.TRANSACTION)
     connection = await connect(settings)
     if settings.pooling is not Pooling.TRANSACTION:
@@ -131,14 +129,18 @@ async def _connect(
     return connection
 
 
-async def _connect_if_accepted(settings: PostgresSettings) -> "Connection[Record] | None":
-    """A connection; None where the settings are refused, as poolers do unless told otherwise."""
+async def _connect_to_own_session(settings: PostgresSettings) -> "Connection[Record] | None":
+    """A connection; None where a pooler refuses its settings, or drops them."""
     try:
-        return await connect(settings)
+        connection = await connect(settings)
     except exceptions.ProtocolViolationError as error:
         if "startup parameter" not in str(error):
             raise
         return None
+    if await _asked(connection, is_own_session(connection), settings):
+        return connection
+    connection.terminate()
+    return None
 
 
 async def _asked(
