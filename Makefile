@@ -17,7 +17,7 @@ PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean
+.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean pgbouncer
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; print
 test: setup ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 lint types suite
 
-suite: browser mariadb load # types are checked meanwhile, on the core that loading leaves free
+suite: browser mariadb pgbouncer load # types are checked meanwhile, on the core that loading leaves free
 	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
@@ -54,7 +54,10 @@ browser: ## a browser for the tests of the pages, where one may be installed
 
 # After the browser: only one program installs packages at a time.
 mariadb: | browser ## a MariaDB server for the tests of its store, where one may be installed
-	@PATH=$$PATH:/usr/sbin command -v mariadbd > /dev/null || tests/servers/install_mariadb.sh
+	@PATH=$$PATH:/usr/sbin command -v mariadbd > /dev/null || tests/servers/install_package.sh mariadb-server MariaDB
+
+pgbouncer: | mariadb ## a PgBouncer for the tests of the PostgreSQL store, where one may be installed
+	@PATH=$$PATH:/usr/sbin command -v pgbouncer > /dev/null || tests/servers/install_package.sh pgbouncer PgBouncer
 
 load: setup ## load every test and run none; what is compiled then is compiled for all workers
 	@told=$$($(PYTEST) --collect-only -qq tests) || { echo "$$told"; exit 1; }

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.servers.mariadb import MariadbServer
 from tests.servers.mongo import MongoServer
+from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.servers.schemas import Schemas
@@ -22,6 +23,7 @@ from tests.servers.shared import (
     new_mongo_database,
     new_mongo_server,
     new_mysql_server,
+    new_pgbouncer,
     new_redis_server,
     new_server,
     shared_mongo_url,
@@ -113,6 +115,29 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return addresses[request.param]
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres_database: str) -> Iterator[PgBouncer]:
+    """A pooler before the server of the run, which changes connections as often as it can."""
+    pooler = new_pgbouncer(postgres_database)
+    yield pooler
+    pooler.remove()
+
+
+@pytest.fixture(scope="session")
+def pooled_schemas(postgres_database: str) -> Iterator[Schemas]:
+    schemas = Schemas(postgres_database, is_pooled=True)
+    yield schemas
+    schemas.close()
+
+
+@pytest.fixture
+def pooled_url(pgbouncer: PgBouncer, pooled_schemas: Schemas) -> Iterator[str]:
+    """As ``postgres_url``, through the pooler."""
+    name = pooled_schemas.take()
+    yield with_option(pgbouncer.url, "schema", name)
+    pooled_schemas.leave(name)
 
 
 @pytest.fixture

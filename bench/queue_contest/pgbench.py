@@ -17,7 +17,7 @@ from bench.queue_contest.harness.programs import PATIENCE, ContestantError, Entr
 from bench.queue_contest.measures import Figures, Sizes
 
 from rota.stores.postgres.address import read_address
-from rota.stores.postgres.connections import session_settings
+from rota.stores.postgres.dialling import session_settings
 from rota.stores.postgres.queries import QUERIES
 
 _LAST_SELECT = re.compile(r"\n\)\nSELECT\n(?!.*\n\)\nSELECT\n)", re.DOTALL)

@@ -13,6 +13,13 @@ from pathlib import Path
 from tests.servers.postgres import is_running, wait_for_server
 
 
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class ServerProcess(ABC):
     """A server in a folder, on a port of this machine that it keeps.
 
@@ -49,9 +56,7 @@ class ServerProcess(ABC):
     def create(self) -> None:
         """Make the folder ready, and choose a port that is free."""
         self.folder.mkdir(mode=0o700)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            (self.folder / "port").write_text(str(probe.getsockname()[1]))
+        (self.folder / "port").write_text(str(free_port()))
 
     def start(self) -> None:
         """Start and wait until it answers, after a crash as well."""

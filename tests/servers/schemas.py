@@ -52,8 +52,10 @@ _SHAPE = """
 class Schemas:
     """The schemas in the database of one process of the test run."""
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, *, is_pooled: bool = False) -> None:
+        """Of a pooler, idle connections stay: only those at work might still write."""
         self._url = database_url
+        self._at_work = "AND state <> 'idle'" if is_pooled else ""
         self._connection = psycopg.connect(database_url, autocommit=True)
         self._connection.execute("SET lock_timeout = '5s'")
         self._left: deque[tuple[str, set[int]]] = deque()
@@ -78,7 +80,10 @@ class Schemas:
         self._connection.close()
 
     def _find_backends(self) -> set[int]:
-        return {process_id for (process_id,) in self._connection.execute(_BACKENDS)}
+        return {
+            process_id
+            for (process_id,) in self._connection.execute(f"{_BACKENDS} {self._at_work}".encode())
+        }
 
     def _empty(self, name: str) -> bool:
         """Remove all rows; False if the schema is not as the migrations make it."""

@@ -22,9 +22,10 @@ import psycopg
 import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
-from tests.servers.binaries import find_installations
+from tests.servers.binaries import Installation, find_installations
 from tests.servers.mariadb import NOT_FOR_KEEPS, MariadbServer, execute, find_mariadb
 from tests.servers.mongo import MongoServer, find_mongod
+from tests.servers.pgbouncer import PgBouncer, find_pgbouncer
 from tests.servers.postgres import PostgresServer, is_running
 from tests.servers.redis import RedisServer, find_redis
 
@@ -55,6 +56,9 @@ _NO_MONGO = (
 _NO_MYSQL = (
     "no MariaDB or MySQL on this machine: set ROTA_TEST_MYSQL to a server's address, with a user "
     "who may create databases, or install mariadb-server"
+)
+_NO_PGBOUNCER = (
+    "no PgBouncer on this machine: set ROTA_TEST_PGBOUNCER to its program, or install pgbouncer"
 )
 _NO_REDIS = (
     "no Redis or Valkey on this machine: set ROTA_TEST_REDIS to a server's address, "
@@ -196,6 +200,17 @@ def new_redis_server(name: str, options: Sequence[str] = ()) -> RedisServer:
     return server
 
 
+def new_pgbouncer(server_url: str, options: Sequence[str] = ()) -> PgBouncer:
+    """A pooler in transaction mode before a server of PostgreSQL; started."""
+    program = find_pgbouncer()
+    if program is None:
+        _do_without(_NO_PGBOUNCER)
+    pooler = PgBouncer(program, run_folder() / f"pgbouncer-{token_hex(4)}", server_url, options)
+    pooler.create()
+    pooler.start()
+    return pooler
+
+
 def new_server(name: str) -> PostgresServer:
     """A server apart from the shared one, to be killed and restarted; started, and not shared."""
     server = _server(f"{name}-{token_hex(4)}")
@@ -283,10 +298,15 @@ def _started_server() -> PostgresServer:
 
 
 def _server(name: str) -> PostgresServer:
+    return PostgresServer(find_postgres(), run_folder() / f"postgres-{name}")
+
+
+def find_postgres() -> Installation:
+    """The programs of a server of one's own; skips when there are none."""
     installations = find_installations()
     if not installations:
         _do_without(_NO_POSTGRES)
-    return PostgresServer(installations[0], run_folder() / f"postgres-{name}")
+    return installations[0]
 
 
 def _mongo_server(name: str, *, is_alone: bool = False) -> MongoServer:
@@ -319,6 +339,8 @@ def run_folder() -> Path:
 
 
 def _clear_away(folder: Path) -> None:
+    for pooler in folder.glob("pgbouncer-*"):
+        PgBouncer(Path(), pooler, "").remove()
     for redis in folder.glob("redis-*"):
         RedisServer(Path(), redis).remove()
     for mongo in folder.glob("mongo-*"):

@@ -9,7 +9,7 @@ from bench.queue_contest.peers.contestant import SETTINGS
 
 from rota.stores.postgres import queries as postgres
 from rota.stores.postgres.address import read_address
-from rota.stores.postgres.connections import session_settings
+from rota.stores.postgres.dialling import session_settings
 from rota.stores.sqlite import queries as sqlite
 from rota.stores.sqlite.connection import SqliteSettings, open_beside
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -56,7 +56,13 @@ ALL_IS_WELL = 0
 PROBLEMS = 1
 HELD_BACK = 7
 
-Examined = tuple[StoreStatus | None, list[Finding]]
+
+class Examined(NamedTuple):
+    """The state of a store, what needs attention, and what an operator should know anyway."""
+
+    standing: StoreStatus | None
+    findings: list[Finding]
+    notes: tuple[str, ...]
 
 
 def check(
@@ -72,15 +78,17 @@ def check(
     limits = Thresholds(
         dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
     )
-    standing, findings = asyncio.run(_examine(store, output.terminal.clock, limits, tenant or []))
+    examined = asyncio.run(_examine(store, output.terminal.clock, limits, tenant or []))
     if output.as_json:
-        output.terminal.print_document(check_document(standing, findings))
-        return _exit_status(findings)
-    for finding in findings:
+        output.terminal.print_document(check_document(examined))
+        return _exit_status(examined.findings)
+    for finding in examined.findings:
         output.terminal.print_text(escape(finding.text), "yellow")
-    if not findings:
+    if not examined.findings:
         output.terminal.print_text("All is well.", "bold")
-    return _exit_status(findings)
+    for note in examined.notes:
+        output.terminal.print_text(escape(f"Note: {note}"))
+    return _exit_status(examined.findings)
 
 
 def _exit_status(findings: list[Finding]) -> int:
@@ -95,14 +103,16 @@ async def _examine(url: str, clock: Clock, limits: Thresholds, tenants: list[str
     problem = judge_schema(inspection)
     if problem is not None:  # opening the store would migrate it
         aside = judge_unreadable(count_unreadable(inspection))
-        return None, [problem] if aside is None else [problem, aside]
+        findings = [problem] if aside is None else [problem, aside]
+        return Examined(None, findings, inspection.notes)
     async with await open_store(url) as store:
         now = await store.read_clock() or clock.now()
         standing = await complete_store_status(store, inspection, now, tenants)
         tasks = WatchedTasks(store, clock, limits.late_after)
         notices = await find_notices(store, clock, tasks)
     noted = [Finding(it.concern, it.count, it.text) for it in notices]
-    return standing, [*list_findings(standing, limits), *noted]
+    findings = [*list_findings(standing, limits), *noted]
+    return Examined(standing, findings, inspection.notes)
 
 
 def judge_schema(inspection: StoreInspection) -> Finding | None:
@@ -118,8 +128,9 @@ def judge_schema(inspection: StoreInspection) -> Finding | None:
     return None
 
 
-def check_document(standing: StoreStatus | None, findings: list[Finding]) -> dict[str, Any]:
+def check_document(examined: Examined) -> dict[str, Any]:
     """The answer for programs."""
+    standing, findings, notes = examined
     return {
         "is_well": not findings,
         "findings": [
@@ -132,4 +143,5 @@ def check_document(standing: StoreStatus | None, findings: list[Finding]) -> dic
         if standing is None
         else round(standing.oldest_due_for.total_seconds(), 3),
         "set_aside": None if standing is None else standing.set_aside_count,
+        "notes": list(notes),
     }

@@ -19,7 +19,8 @@ class StoreInspection:
     ``address`` holds no secret. ``version`` is that of the server, or of the library if there is no
     server. ``problem`` says why this program cannot work with the schema; None if it can.
     ``job_counts`` is None if the schema has no jobs yet. ``pinned_by`` names a transaction that has
-    long kept the database from clearing away deleted rows; None if there is none.
+    long kept the database from clearing away deleted rows; None if there is none. ``notes`` say
+    what an operator should know, though nothing is wrong.
     """
 
     address: str
@@ -34,6 +35,7 @@ class StoreInspection:
     job_counts: Mapping[str, int] | None = None
     set_aside_job_count: int = 0
     pinned_by: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def schema_version(self) -> int:

@@ -11,6 +11,7 @@ from rota.clock.system import SystemClock
 from rota.errors import StoreUnavailableError
 from rota.events import Event, JobSettled, StoreFailed
 from rota.jobs import Job, JobId, JobStatus
+from rota.stores.postgres.store import PostgresStore
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
@@ -30,7 +31,7 @@ def less_patient(url: str) -> RedisSettings:
 class SteadyWork:
     """A worker, and somebody who hands in one job after the other until it is acknowledged."""
 
-    def __init__(self, store: RedisStore) -> None:
+    def __init__(self, store: RedisStore | PostgresStore) -> None:
         self._store = store
         self._settings = WorkerSettings(
             poll_for=timedelta(milliseconds=200), lease_for=timedelta(seconds=4)

@@ -156,6 +156,7 @@ def test_programs_get_one_document(rota: RunRota, url: str) -> None:
         "stalled": 1,
         "oldest_due_seconds": 0.0,
         "set_aside": 0,
+        "notes": [],
     }  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum
 from functools import lru_cache
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
 
@@ -12,17 +13,50 @@ DEFAULT_SCHEMA = "rota"
 _PLACES = re.compile(r"([^:/]*:[0-9]+,?)+/[^:/]*")
 """Hosts, ports and a database; a user and the start of a password look different."""
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+_PLACE = re.compile(r"(?P<host>\[[^\]]+\]|[^:]*)(:(?P<port>[0-9]+))?")
+_DEFAULT_PORT = 5432
+_OWN_OPTIONS = frozenset({"schema", "pooler", "listen"})
+
+
+class Pooling(Enum):
+    """What is between this program and the server.
+
+    ``TRACKED`` is a pooler that sends a prepared statement again where a server connection lacks
+    it; PgBouncer does so from version 1.21.
+    """
+
+    UNKNOWN = "unknown"
+    NONE = "none"
+    TRANSACTION = "transaction"
+    TRACKED = "tracked"
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether each transaction may have another session of the server."""
+        return self in (Pooling.TRANSACTION, Pooling.TRACKED)
+
+
+_POOLERS = {"detect": Pooling.UNKNOWN, "none": Pooling.NONE, "transaction": Pooling.TRANSACTION}
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresSettings:
-    """Which database, how many connections, and how long to wait for it."""
+    """Which database, how many connections, and how long to wait for it.
+
+    ``places`` has host and port of each server, if the address names several. ``listen_url`` is an
+    address for wake-ups that leads past the pooler. ``sets_locally`` if every transaction must make
+    its own settings, because the pooler's connections lack them.
+    """
 
     url: str = field(repr=False)
     schema: str = DEFAULT_SCHEMA
     connection_count: int = 8
     connect_for: timedelta = timedelta(seconds=10)
     answer_for: timedelta = timedelta(seconds=20)
+    pooling: Pooling = Pooling.UNKNOWN
+    sets_locally: bool = False
+    listen_url: str | None = field(default=None, repr=False)
+    places: tuple[tuple[str, int], ...] = ()
 
     @property
     def label(self) -> str:
@@ -33,7 +67,8 @@ class PostgresSettings:
 def read_address(url: str) -> PostgresSettings:
     """Settings from ``postgresql://user@host/database?schema=rota``.
 
-    Options other than ``schema`` are those of PostgreSQL itself. Raises InvalidStoreUrlError.
+    Options other than ``schema``, ``pooler`` and ``listen`` are those of PostgreSQL itself. Raises
+    InvalidStoreUrlError.
     """
     if "#" in url:
         raise InvalidStoreUrlError(masked(url), "a # must be written as %23")
@@ -46,8 +81,46 @@ def read_address(url: str) -> PostgresSettings:
             "the schema must be named in lower case letters, digits and _, with at most 63 of "
             "them, and not begin with a digit or pg_",
         )
-    others = urlencode([option for option in options if option[0] != "schema"])
-    return PostgresSettings(f"{front}?{others}" if others else front, schema)
+    others = [option for option in options if option[0] not in _OWN_OPTIONS]
+    places = _read_places(front)
+    if places and "target_session_attrs" not in dict(others):
+        others.append(("target_session_attrs", "read-write"))
+    return PostgresSettings(
+        f"{front}?{urlencode(others)}" if others else front,
+        schema,
+        pooling=_read_pooler(url, dict(options)),
+        listen_url=_read_listen(url, dict(options)),
+        places=places,
+    )
+
+
+def _read_pooler(url: str, options: dict[str, str]) -> Pooling:
+    name = options.get("pooler", "detect")
+    if name not in _POOLERS:
+        known = ", ".join(_POOLERS)
+        raise InvalidStoreUrlError(masked(url), f"pooler must be one of {known}, got {name!r}")
+    return _POOLERS[name]
+
+
+def _read_listen(url: str, options: dict[str, str]) -> str | None:
+    direct = options.get("listen")
+    if direct is not None and not direct.startswith(("postgresql://", "postgres://")):
+        reason = "listen must be an address of PostgreSQL, with each & written as %26"
+        raise InvalidStoreUrlError(masked(url), reason)
+    return direct
+
+
+def _read_places(front: str) -> tuple[tuple[str, int], ...]:
+    """The hosts before the name of the database, if there are several."""
+    hosts = urlsplit(front).netloc.rpartition("@")[2]
+    matches = [_PLACE.fullmatch(each) for each in hosts.split(",")]
+    if len(matches) < 2:
+        return ()
+    return tuple(
+        (unquote(each["host"].strip("[]")), int(each["port"] or _DEFAULT_PORT))
+        for each in matches
+        if each is not None
+    )
 
 
 def _read_options(url: str, query: str) -> list[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 import asyncio
 from asyncio import Semaphore, Task, TimerHandle, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, Protocol, Self, TypeVar
 
 import asyncpg
 from asyncpg import Connection, Record, exceptions
@@ -18,6 +19,7 @@ from rota.errors import (
     StoreUnavailableError,
 )
 from rota.stores.postgres.address import PostgresSettings
+from rota.stores.postgres.dialling import connect, find_pooling, transaction_settings
 from rota.stores.postgres.queries import QUERIES, placed
 
 Result = TypeVar("Result")
@@ -45,6 +47,9 @@ LOST_CONNECTION: tuple[type[Exception], ...] = (
 )
 """After one of these it is unknown whether the last statement took effect."""
 
+_OTHERS_TOO = (asyncpg.ReadOnlySQLTransactionError, TimeoutError)
+"""The server has become a replica, or is silent: no other connection to it will fare better."""
+
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.CannotConnectNowError, "the server is starting or stopping"),
     (exceptions.AdminShutdownError, "the server is stopping"),
@@ -53,6 +58,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.InvalidCatalogNameError, "there is no such database"),
     (exceptions.InsufficientPrivilegeError, "this user may not do that"),
     (exceptions.ReadOnlySQLTransactionError, "the server only lets itself be read"),
+    (exceptions.TargetServerAttributeNotMatched, "none of the servers accepts writes"),
     (exceptions.LockNotAvailableError, "another program has kept it locked for too long"),
     (exceptions.QueryCanceledError, "the server was told to stop, or has taken too long"),
     (exceptions.TransactionRollbackError, "others were writing to the same documents"),
@@ -178,12 +184,16 @@ class Session:
     ) -> None:
         """Sessions of one event loop may share ``deadlines``."""
         self.schema = settings.schema
+        self._settings = settings
         self._connection = connection
         self._deadlines = deadlines or Deadlines(settings.answer_for)
         self._is_late = False
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Record]:
         """The rows of a statement."""
+        if self._settings.sets_locally and not self._connection.is_in_transaction():
+            async with self.transaction():
+                return await self.fetch(statement, *arguments)
         return await self._in_time(
             self._connection.fetch(placed(statement, self.schema), *arguments)
         )
@@ -195,7 +205,7 @@ class Session:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """Everything written inside is durable afterwards, or nothing is written."""
-        await self.run_script(QUERIES.begin)
+        await self.run_script(_beginning(self._settings))
         try:
             yield
             await self.run_script(QUERIES.commit)
@@ -236,6 +246,15 @@ class Session:
             self._deadlines.end(self)
 
 
+@lru_cache(maxsize=8)
+def _beginning(settings: PostgresSettings) -> str:
+    """The start of a transaction, with the settings that its connection lacks."""
+    if not settings.sets_locally:
+        return str(QUERIES.begin)
+    local = transaction_settings(settings).items()
+    return "\n".join([QUERIES.begin, *(f"SET LOCAL {name} = '{value}';" for name, value in local)])
+
+
 class Database:
     """Runs calls, each on a connection of its own; lost connections are replaced.
 
@@ -244,18 +263,27 @@ class Database:
     starts three tasks for each call, which take longer than the call itself.
     """
 
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: PostgresSettings, idle: "Sequence[Connection[Record]]" = ()
+    ) -> None:
+        self.settings = settings
         self._free = Semaphore(settings.connection_count)
         # The last one used comes first: it is the likeliest to have prepared the statement.
-        self._idle: list[Connection[Record]] = []
+        self._idle: list[Connection[Record]] = [*idle]
         self._running: set[Task[Any]] = set()
         self._deadlines = Deadlines(settings.answer_for)
+
+    @classmethod
+    async def open(cls, settings: PostgresSettings) -> Self:
+        """The database, after one connection to see whether a pooler is in between."""
+        with in_flight(), translated(settings.label, NOTHING_WRITTEN):
+            settled, connection = await find_pooling(settings)
+        return cls(settled, [connection])
 
     @property
     def label(self) -> str:
         """The name of the database in messages."""
-        return self._settings.label
+        return self.settings.label
 
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
@@ -267,7 +295,7 @@ class Database:
         The first call of a connection takes a hundred times as long: it connects, the driver asks
         for the types of values, and the server plans the statements.
         """
-        for _ in range(min(connection_count, self._settings.connection_count)):
+        for _ in range(min(connection_count, self.settings.connection_count)):
             self._start(work).add_done_callback(_ignore_failure)
 
     async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
@@ -291,7 +319,7 @@ class Database:
             self._deadlines.close()
             idle, self._idle = self._idle, []
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.connect_for.total_seconds()):
+                async with asyncio.timeout(self.settings.connect_for.total_seconds()):
                     closing = (connection.close() for connection in idle)
                     await asyncio.gather(*closing, return_exceptions=True)
             for connection in idle:  # in case the server did not answer
@@ -308,8 +336,9 @@ class Database:
             async with self._free:
                 connection = await self._take_connection()
                 try:
-                    return await work(Session(connection, self._settings, self._deadlines))
+                    return await work(Session(connection, self.settings, self._deadlines))
                 except DRIVER_ERRORS as error:
+                    self._drop_idle_after(error)
                     raise translate(error, self.label) from error
                 except asyncio.CancelledError:  # the loop itself is ending
                     connection.terminate()
@@ -323,7 +352,14 @@ class Database:
             if not connection.is_closed():
                 return connection
         with translated(self.label, NOTHING_WRITTEN):
-            return await connect(self._settings)
+            return await connect(self.settings)
+
+    def _drop_idle_after(self, error: Exception) -> None:
+        """Connect anew for the next calls, where other connections would fail like this one."""
+        if isinstance(error, _OTHERS_TOO):
+            idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.terminate()
 
     def _put_back(self, connection: "Connection[Record]") -> None:
         """Keep it for the next call; no call changes its connection's settings."""
@@ -338,41 +374,3 @@ class Database:
 def _ignore_failure(task: "Task[object]") -> None:
     if not task.cancelled():
         task.exception()
-
-
-async def connect(settings: PostgresSettings) -> "Connection[Record]":
-    """A new connection as the store uses it."""
-    connection: Connection[Record] = await asyncpg.connect(
-        settings.url,
-        timeout=settings.connect_for.total_seconds(),
-        server_settings=session_settings(settings),
-    )
-    return connection
-
-
-def session_settings(settings: PostgresSettings) -> dict[str, str]:
-    """How the server treats the connections. Its owner decides whether commits are durable."""
-    answer_ms = settings.answer_for // timedelta(milliseconds=1)
-    return {
-        "application_name": "rota",
-        "default_transaction_isolation": "read committed",
-        # The server gives up before the deadline, so that the outcome is known; and it ends the
-        # transactions of peers that are gone.
-        "statement_timeout": f"{answer_ms * 3 // 4}",
-        "idle_in_transaction_session_timeout": f"{3 * answer_ms}",
-        "tcp_keepalives_idle": "10",
-        "tcp_keepalives_interval": "5",
-        "tcp_keepalives_count": "3",
-        # Rows are looked up one by one through an index, in the order in which they are named or
-        # wanted. A plan that reads the whole table, or sorts, would lock rows in another order and
-        # take longer the more rows there are; and it would be kept from the day when the table was
-        # empty, or its statistics were out of date.
-        "plan_cache_mode": "force_generic_plan",
-        "enable_seqscan": "off",
-        "enable_bitmapscan": "off",
-        "enable_hashjoin": "off",
-        "enable_mergejoin": "off",
-        "enable_sort": "off",
-        "enable_incremental_sort": "off",
-        "jit": "off",
-    }

@@ -33,9 +33,9 @@ from rota.stores.postgres.connections import (
     NOTHING_WRITTEN,
     Session,
     Statements,
-    connect,
     translated,
 )
+from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import Leases, Row, decode_jobs, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside

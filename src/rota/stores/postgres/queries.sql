@@ -31,6 +31,25 @@ ROLLBACK TO SAVEPOINT rota_jobs;
 -- name: ping
 SELECT 1;
 
+-- name: read_process_id
+-- Of the server's process for this connection.
+SELECT pg_backend_pid() AS process_id;
+
+-- name: find_prepared
+-- $1 name of a prepared statement
+SELECT name FROM pg_prepared_statements WHERE name = $1::text;
+
+-- name: find_differing_settings
+-- $1 names, $2 values
+SELECT wanted.name
+FROM unnest($1::text[], $2::text[]) AS wanted (name, value)
+WHERE current_setting(wanted.name) <> wanted.value;
+
+-- name: find_unended
+-- $1 ids
+SELECT id::text AS id FROM rota.jobs
+WHERE id = ANY ($1::uuid[]) AND status NOT IN ('COMPLETED', 'FAILED', 'BLOCKED');
+
 -- name: read_clock
 SELECT clock_timestamp() AS now;
 

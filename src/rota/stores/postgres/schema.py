@@ -7,7 +7,7 @@ from datetime import timedelta
 from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
-from asyncpg import Record
+from asyncpg import Connection, Record
 
 from rota.clock.idle import in_flight
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
@@ -23,9 +23,11 @@ from rota.stores.migrations import (
     load_migrations,
     pending_migrations,
 )
-from rota.stores.postgres.address import DEFAULT_SCHEMA, PostgresSettings
+from rota.stores.postgres.address import DEFAULT_SCHEMA, Pooling, PostgresSettings
 from rota.stores.postgres.connections import Database, Session, translated
 from rota.stores.postgres.cursor import describe_hold, read_hold
+from rota.stores.postgres.dialling import connect
+from rota.stores.postgres.poolers import describe_pooler
 from rota.stores.postgres.queries import QUERIES
 
 MIGRATIONS = load_migrations("rota.stores.postgres")
@@ -39,7 +41,7 @@ _PLACE = frozenset({"host", "port", "dbname", "database"})
 
 async def open_database(settings: PostgresSettings) -> Database:
     """The database at an address, with the schema that this program needs."""
-    database = Database(settings)
+    database = await Database.open(settings)
     try:
         await database.run(lambda session: migrate(session, settings))
     except BaseException:
@@ -119,7 +121,8 @@ def _check_encoding(encoding: str, label: str) -> None:
 
 async def inspect_database(settings: PostgresSettings) -> StoreInspection:
     """The state of the schema; a missing one is not created."""
-    async with _connected(settings) as session:
+    async with _connected(settings) as connection:
+        session = Session(connection, settings)
         (server,) = await session.fetch(QUERIES.read_server)
         applied = await _read_applied(session) if server["has_migrations"] else ()
         standing = compare_schema(MIGRATIONS, applied)
@@ -139,6 +142,7 @@ async def inspect_database(settings: PostgresSettings) -> StoreInspection:
             job_counts=None if jobs is None else {row["status"]: row["number"] for row in jobs},
             set_aside_job_count=sum(row["aside"] for row in jobs or ()),
             pinned_by=describe_hold(await read_hold(session)),
+            notes=tuple(await describe_pooler(connection, settings)),
         )
 
 
@@ -149,7 +153,8 @@ async def migrate_database(settings: PostgresSettings, locked_for: timedelta) ->
     nothing is changed then.
     """
     patient = replace(settings, connect_for=locked_for)
-    async with _connected(patient, settings.connect_for) as session:
+    async with _connected(settings) as connection:
+        session = Session(connection, patient)
         applied = await migrate(session, patient)
         return MigrationReport(applied, schema_version(await _read_applied(session)))
 
@@ -164,14 +169,12 @@ def _show_address(settings: PostgresSettings) -> str:
 
 
 @asynccontextmanager
-async def _connected(
-    settings: PostgresSettings, connect_for: timedelta | None = None
-) -> AsyncIterator[Session]:
-    """One connection with the server's own settings."""
-    patience = (connect_for or settings.connect_for).total_seconds()
+async def _connected(settings: PostgresSettings) -> AsyncIterator["Connection[Record]"]:
+    """One connection with the server's own settings, directly or through a pooler."""
+    anyhow = replace(settings, pooling=Pooling.TRANSACTION)
     with in_flight(), translated(settings.label):
-        async with (
-            asyncpg.create_pool(settings.url, min_size=0, max_size=1, timeout=patience) as pool,
-            pool.acquire() as connection,
-        ):
-            yield Session(connection, settings)
+        connection = await connect(anyhow)
+        try:
+            yield connection
+        finally:
+            connection.terminate()

@@ -90,7 +90,8 @@ class PostgresStore(ClosableStore):
     @classmethod
     async def open(cls, settings: PostgresSettings) -> Self:
         """The store in a schema of a database; a missing schema is created."""
-        return cls(await open_database(settings), settings)
+        database = await open_database(settings)
+        return cls(database, database.settings)
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """All documents of a collection in the order of keys, page by page."""

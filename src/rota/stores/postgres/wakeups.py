@@ -1,16 +1,22 @@
-"""Wake-ups between processes, by LISTEN and NOTIFY.
+"""Wake-ups between processes, by LISTEN and NOTIFY, or by polling through a pooler.
 
 A NOTIFY inside every transaction would make all commits of the server wait for each other. So the
 process that wrote jobs notifies once it has committed, and combines what it writes meanwhile. Only
 a single job at a quiet moment is notified in its own commit, which is the fastest way. A lost
 message costs the time until the other process polls.
+
+A pooler in transaction mode passes NOTIFY on, but keeps no LISTEN. A process behind one listens at
+the direct address that its store was given. Without one, workers look for jobs at their own pace,
+and for callers that await the end of jobs the store asks several times a second.
 """
 
 import asyncio
 from asyncio import Event, Task, get_running_loop
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
@@ -22,8 +28,9 @@ from rota.clock.idle import in_flight
 from rota.errors import StoreError
 from rota.jobs import Job, JobId
 from rota.stores.kernel.unit import Partition
-from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.connections import DRIVER_ERRORS, Database, Session, connect
+from rota.stores.postgres.address import Pooling, PostgresSettings, read_address
+from rota.stores.postgres.connections import DRIVER_ERRORS, Database, Session
+from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import known_ids
 from rota.stores.protocol import Listener
@@ -37,6 +44,9 @@ MOST_ENDS = 100
 
 LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach the server; the first pause is a tenth of a second."""
+
+POLL_EVERY = 0.25
+"""Seconds between two questions whether awaited jobs have ended, where nothing can be heard."""
 
 LONGEST_CHANNEL = 63
 
@@ -82,6 +92,14 @@ def write_ends(job_ids: Collection[JobId]) -> str:
     """A message about the end of these jobs or, if that is too long, of any."""
     named = sorted(job_ids) if len(job_ids) <= MOST_ENDS else None
     return _encode(Message("", [], named)).decode()
+
+
+def settings_to_listen(settings: PostgresSettings) -> PostgresSettings | None:
+    """The way to a connection that can listen; None where only a pooler can be reached."""
+    if settings.listen_url is not None:
+        direct = read_address(settings.listen_url)
+        return replace(settings, url=direct.url, places=direct.places, pooling=Pooling.NONE)
+    return None if settings.pooling.is_pooled else settings
 
 
 @lru_cache(maxsize=256)
@@ -189,17 +207,60 @@ class Receiver:
         self._receive(payload)
 
 
+class EndsPoller:
+    """Asks which of the awaited jobs have ended, while there are any."""
+
+    def __init__(self, database: Database, wakeups: Wakeups) -> None:
+        self._database = database
+        self._wakeups = wakeups
+        self._awaited: Counter[JobId] = Counter()
+        self._task: Task[None] | None = None
+
+    @contextmanager
+    def awaiting(self, job_ids: Collection[JobId]) -> Iterator[None]:
+        """Ask for these jobs too, while the context lasts."""
+        self._awaited.update(job_ids)
+        if self._task is None and self._awaited:
+            self._task = asyncio.create_task(self._poll())
+        try:
+            yield
+        finally:
+            self._awaited.subtract(job_ids)
+            self._awaited = +self._awaited
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _poll(self) -> None:
+        while self._awaited:
+            await _wait_for(Event(), POLL_EVERY)
+            wanted = sorted(self._awaited)
+            with suppress(StoreError):  # the next question may be answered
+                rows = await self._database.run(partial(_find_unended, job_ids=wanted))
+                self._wakeups.ring_ends(set(wanted) - {job_id for (job_id,) in rows})
+        self._task = None
+
+
+async def _find_unended(session: Session, job_ids: Sequence[JobId]) -> list[Any]:
+    return await session.fetch(QUERIES.find_unended, job_ids)
+
+
 class Notices:
     """Wakes the listeners of this process, and notifies other processes."""
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
         self.pace = CommitPace()
         self.channel = channel_of(settings.schema)
-        self.receiver = Receiver(settings, self.channel, self._receive)
+        direct = settings_to_listen(settings)
+        self.receiver = None if direct is None else Receiver(direct, self.channel, self._receive)
         self.sending: Task[None] | None = None
         self._database = database
         self._name = token_hex(8)
         self._wakeups = Wakeups()
+        self._poller = EndsPoller(database, self._wakeups)
         self._unsent: set[Place] = set()
 
     @asynccontextmanager
@@ -208,7 +269,8 @@ class Notices:
     ) -> AsyncIterator[Listener]:
         """A listener; it hears other processes from the beginning if the server is reachable."""
         async with self._wakeups.listen(queues, tenants) as listener:
-            await self.receiver.start()
+            if self.receiver is not None:
+                await self.receiver.start()
             yield listener
 
     @asynccontextmanager
@@ -218,6 +280,10 @@ class Notices:
         """A listener; it hears the server, which every process that ends a watched job notifies."""
         wanted = known_ids(job_ids)
         async with self._wakeups.listen_for_end(job_ids) as listener:
+            if self.receiver is None:
+                with self._poller.awaiting(wanted):
+                    yield listener
+                return
             await self.receiver.start()
             if wanted:
                 await self._database.run_repeatably(
@@ -256,7 +322,9 @@ class Notices:
         self._wakeups.close()
         if self.sending is not None:
             await self.sending
-        await self.receiver.close()
+        await self._poller.close()
+        if self.receiver is not None:
+            await self.receiver.close()
 
     async def _send_all(self) -> None:
         while self._unsent:

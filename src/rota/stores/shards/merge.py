@@ -176,4 +176,5 @@ def merge_inspections(inspections: Mapping[str, StoreInspection]) -> StoreInspec
         job_counts=None if all(one.job_counts is None for one in each) else counts,
         set_aside_job_count=sum(one.set_aside_job_count for one in each),
         pinned_by=next((one.pinned_by for one in each if one.pinned_by), None),
+        notes=tuple(note for one in each for note in one.notes),
     )

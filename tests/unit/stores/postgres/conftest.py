@@ -11,7 +11,7 @@ from tests.servers.proxy import Proxy
 from tests.unit.stores.postgres.watched import Connection, Watched
 
 from rota.stores.postgres.address import PostgresSettings, read_address
-from rota.stores.postgres.connections import connect
+from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
 

@@ -15,7 +15,7 @@ import pytest
 
 from rota.jobs.identity import LOWEST_ID
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.connections import session_settings
+from rota.stores.postgres.dialling import session_settings
 from rota.stores.postgres.lease import warm_up
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.store import PostgresStore

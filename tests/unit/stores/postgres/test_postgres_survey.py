@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.connections import session_settings
+from rota.stores.postgres.dialling import session_settings
 from rota.stores.postgres.queries import QUERIES, placed
 from rota.stores.postgres.store import PostgresStore
 from rota.testing.builders import a_job

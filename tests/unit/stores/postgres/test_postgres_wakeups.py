@@ -190,4 +190,6 @@ async def test_listening_does_not_hold_up_virtual_time(store: PostgresStore) -> 
 async def test_a_single_name_is_refused_before_anything_is_opened(store: PostgresStore) -> None:
     with pytest.raises(Exception, match="queues"):
         await store.listen(queues="mail").__aenter__()
-    assert not store._notices.receiver.is_started
+    receiver = store._notices.receiver
+    assert receiver is not None
+    assert not receiver.is_started
