@@ -1,4 +1,4 @@
-"""Failovers of a Valkey cluster or a MongoDB replica set, under load, as often as you like.
+"""Failovers of a Valkey cluster, a MongoDB replica set or a sharded MongoDB, under load.
 
 ``python bench/failover_redis_mongo.py SORT --rounds 20`` starts servers of its own, disturbs them
 while producers and workers go on, and prints what a judge outside the store found. ``--help`` lists
@@ -11,25 +11,27 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from itertools import cycle, islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.process.failover import Fault, Load, disturb  # noqa: E402 - after the path
-from tests.process.worker.crew import pause_for  # noqa: E402
-from tests.servers.groups.mongo_set import MongoSet, new_mongo_set  # noqa: E402
-from tests.servers.groups.redis_cluster import (  # noqa: E402
+from tests.process.failover import Fault, Load, disturb
+from tests.process.worker.crew import pause_for
+from tests.servers.groups.mongo_set import MongoSet, new_mongo_set
+from tests.servers.groups.mongo_shards import MongoShards, new_mongo_shards
+from tests.servers.groups.redis_cluster import (
     ReplicatedCluster,
     new_replicated_cluster,
 )
-from tests.servers.shared import end_run, in_database, lead_run, with_option  # noqa: E402
+from tests.servers.shared import end_run, in_database, lead_run, with_option
 
 DOWN_FOR = timedelta(seconds=3)
 MEMBER_COUNT = 3
 NETWORK = "10.77.18"
+DATABASE = "rota"
 Faults = dict[str, Fault]
 
 
@@ -37,7 +39,7 @@ def redis_faults(cluster: ReplicatedCluster, names: Sequence[str]) -> Faults:
     turns = cycle(names)
 
     def kill() -> None:
-        """kill -9 of the primary of the next store; it comes back as a replica."""
+        """Kill the primary of the next store with kill -9; it comes back as a replica."""
         name = next(turns)
         killed = cluster.kill_owner(name)
         cluster.find_owner(name)
@@ -47,9 +49,9 @@ def redis_faults(cluster: ReplicatedCluster, names: Sequence[str]) -> Faults:
     def lag() -> None:
         """The replica stands still for two seconds, then its primary is killed."""
         name = next(turns)
-        with cluster.held_up_replica(name):
+        with cluster.held_up_replica(name) as killed:
             pause_for(timedelta(seconds=2))
-            killed = cluster.kill_owner(name)
+            killed.kill()
         cluster.find_owner(name)
         pause_for(DOWN_FOR)
         cluster.revive(killed)
@@ -65,7 +67,7 @@ def redis_faults(cluster: ReplicatedCluster, names: Sequence[str]) -> Faults:
 
 def mongo_faults(group: MongoSet) -> Faults:
     def kill() -> None:
-        """kill -9 of the primary; it comes back as a secondary."""
+        """Kill the primary with kill -9; it comes back as a secondary."""
         killed = group.find_primary()
         killed.kill()
         group.find_primary()
@@ -102,6 +104,29 @@ def mongo_faults(group: MongoSet) -> Faults:
         group.await_whole()
 
     return {"kill": kill, "stop": stop, "step": step, "cut": cut}
+
+
+def router_faults(cluster: MongoShards) -> Faults:
+    turns = cycle(cluster.shards)
+
+    def kill() -> None:
+        """Kill the only member of the next shard with kill -9, and start it again."""
+        shard = next(turns)
+        shard.kill()
+        pause_for(DOWN_FOR)
+        shard.start()
+
+    def move() -> None:
+        """Move every range of the jobs to the other shard."""
+        cluster.move_all(DATABASE)
+
+    def restart() -> None:
+        """Kill the mongos with kill -9, and start it again."""
+        cluster.router.kill()
+        pause_for(DOWN_FOR)
+        cluster.router.start()
+
+    return {"kill": kill, "move": move, "restart": restart}
 
 
 @contextmanager
@@ -159,12 +184,23 @@ def mongo_set(options: argparse.Namespace) -> Iterator[tuple[str, Faults]]:
         if "cut" in options.faults:
             hosts = stack.enter_context(namespaces())
         group = stack.enter_context(new_mongo_set(hosts, settings))
-        yield in_database(group.url, "rota"), mongo_faults(group)
+        yield in_database(group.url, DATABASE), mongo_faults(group)
 
 
-SORTS: dict[str, Callable[[argparse.Namespace], object]] = {
+@contextmanager
+def mongo_shards(_: argparse.Namespace) -> Iterator[tuple[str, Faults]]:
+    with new_mongo_shards() as cluster:
+        cluster.shard_jobs(DATABASE)
+        cluster.split_by_tenant(DATABASE)
+        yield in_database(cluster.router.url, DATABASE), router_faults(cluster)
+        print(f"jobs on each shard in the end: {cluster.count_jobs(DATABASE)}")
+
+
+Group = Callable[[argparse.Namespace], AbstractContextManager[tuple[str, Faults]]]
+SORTS: dict[str, Group] = {
     "redis": redis_cluster,
     "mongo": mongo_set,
+    "mongos": mongo_shards,
 }
 
 
@@ -176,7 +212,8 @@ def read_options() -> argparse.Namespace:
         "--faults",
         type=lambda text: text.split(","),
         default=["kill"],
-        help="in turn: kill, lag, move (redis); kill, stop, step, cut (mongo)",
+        help="in turn: kill, lag, move (redis); kill, stop, step, cut (mongo); "
+        "kill, move, restart (mongos)",
     )
     parser.add_argument("--shards", type=int, default=1, help="stores on the cluster (redis)")
     parser.add_argument("--replicas", type=int, default=0, help="that must have a write (redis)")
@@ -188,7 +225,10 @@ async def main() -> None:
     options = read_options()
     run = lead_run()
     try:
-        with SORTS[options.sort](options) as (address, known), tempfile.TemporaryDirectory() as folder:
+        with (
+            SORTS[options.sort](options) as (address, known),
+            tempfile.TemporaryDirectory() as folder,
+        ):
             faults = islice(cycle(known[name] for name in options.faults), options.rounds)
             outcome = await disturb(address, Path(folder), faults, Load())
     finally:

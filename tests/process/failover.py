@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from tests.process.fleet import PATIENCE
 from tests.process.programs.job_crew import CrewOrder
-from tests.process.worker.crew import Crew, count_open, gathered_crew, pause_for, read_all, seconds_now
+from tests.process.worker.crew import (
+    Crew,
+    count_open,
+    gathered_crew,
+    pause_for,
+    read_all,
+    seconds_now,
+)
 from tests.verification.jobs_trace import JobEntry, JobsVerdict, Snapshot, check_jobs
 from tests.verification.jobs_trace.records import (
     ApplyAnswered,
@@ -66,7 +73,9 @@ class Outcome(NamedTuple):
 
     def render(self) -> str:
         """The figures, on a few lines."""
-        endings = {f"{status} {ending or ''}".strip(): n for (status, ending), n in self.endings.items()}
+        endings = {
+            f"{status} {ending or ''}".strip(): n for (status, ending), n in self.endings.items()
+        }
         return (
             f"{len(self.work_pauses)} faults in {self.took:.0f} s; {self.acknowledged_count} jobs "
             f"acknowledged, {self.attempt_count} attempts; in the end {endings}\n"

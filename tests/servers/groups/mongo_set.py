@@ -99,7 +99,10 @@ class MongoSet:
             try:
                 primary.ask("replSetStepDown", 10, secondaryCatchUpPeriodSecs=5)
             except OperationFailure as error:
-                if not error.has_error_label("RetryableWriteError") and error.code not in (262, 189):
+                if not error.has_error_label("RetryableWriteError") and error.code not in (
+                    262,
+                    189,
+                ):
                     raise
 
     def await_whole(self) -> None:

@@ -114,8 +114,8 @@ class ReplicatedCluster(RedisCluster):
         return owner
 
     @contextmanager
-    def held_up_replica(self, store_name: str) -> Iterator[None]:
-        """The replica of a store stays connected, and does nothing."""
+    def held_up_replica(self, store_name: str) -> Iterator[RedisServer]:
+        """The replica of a store stays connected, and does nothing; gives the primary."""
         owner = self.find_owner(store_name)
         replica = next(
             node
@@ -126,7 +126,7 @@ class ReplicatedCluster(RedisCluster):
         assert process_id is not None
         os.kill(process_id, signal.SIGSTOP)
         try:
-            yield
+            yield owner
         finally:
             os.kill(process_id, signal.SIGCONT)
 

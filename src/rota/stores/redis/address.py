@@ -240,7 +240,5 @@ def _read_place(text: str, kind: str, default_port: int) -> Place:
         reason = f"the port of a {kind} must be a number from 1 to 65535"
         raise _RefusedPartError(reason) from error
     if not split.hostname or port == 0 or text.endswith(":"):
-        raise _RefusedPartError(
-            f"each {kind} is a host, with a port if it is not {default_port}"
-        )
+        raise _RefusedPartError(f"each {kind} is a host, with a port if it is not {default_port}")
     return Place(split.hostname, port or default_port)
