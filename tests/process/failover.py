@@ -13,10 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.process.fleet import PATIENCE
+from tests.process.fleet import PATIENCE, wait_for
 from tests.process.programs.job_crew import CrewOrder
 from tests.process.worker.crew import (
     Crew,
+    Member,
     count_open,
     gathered_crew,
     pause_for,
@@ -32,7 +33,6 @@ from tests.verification.jobs_trace.records import (
 
 from rota.clock.system import SystemClock
 
-WORKER_COUNT = 3
 ENDLESS = 10_000_000
 """More jobs than a producer hands in before it is ended."""
 
@@ -49,6 +49,7 @@ class Load(NamedTuple):
     """Between two batches of a producer; each tenant has one."""
     calm_for: timedelta = timedelta(seconds=4)
     """Before each fault."""
+    worker_count: int = 3
 
 
 class Outcome(NamedTuple):
@@ -86,7 +87,13 @@ class Outcome(NamedTuple):
         )
 
 
-async def disturb(address: str, folder: Path, faults: Iterable[Fault], load: Load) -> Outcome:
+async def disturb(
+    address: str,
+    folder: Path,
+    faults: Iterable[Fault],
+    load: Load,
+    say: Callable[[str], object] = str,
+) -> Outcome:
     """Let producers and workers go on through all faults, until everything is done; judge it."""
     order = CrewOrder(
         role="worker",
@@ -99,15 +106,19 @@ async def disturb(address: str, folder: Path, faults: Iterable[Fault], load: Loa
     )
     begun, moments = seconds_now(), list[datetime]()
     with gathered_crew(folder, order) as crew:
-        workers = [crew.start_worker() for _ in range(WORKER_COUNT)]
+        workers = [crew.start_worker() for _ in range(load.worker_count)]
         producers = crew.start_producers()
+        wait_for(lambda: all(map(_is_at_work, producers)), "the first insert")
         for fault in faults:
             pause_for(load.calm_for)
             moments.append(SystemClock().now())
             fault()
+            took = (SystemClock().now() - moments[-1]).total_seconds()
+            say(f"{len(moments)}: {fault.__name__}; whole again after {took:.1f} s")
         pause_for(load.calm_for)
         for producer in producers:
             producer.kill()
+        say("no more inserts")
         await _drain(address)
         assert all(worker.is_running for worker in workers), "a worker has given up"
         crew.stop()
@@ -115,12 +126,18 @@ async def disturb(address: str, folder: Path, faults: Iterable[Fault], load: Loa
         return _judge(crew, await read_all(address), moments, took)
 
 
+def _is_at_work(producer: Member) -> bool:
+    return any(isinstance(entry, InsertAnswered) for entry in producer.history)
+
+
 async def _drain(address: str) -> None:
-    """Return when no job is open."""
-    gives_up_at = seconds_now() + PATIENCE
-    while await count_open(address) != 0:
-        assert seconds_now() < gives_up_at, "the workers do not go on"
-        await asyncio.to_thread(pause_for, timedelta(milliseconds=200))
+    """Return when no job is open; the workers must make progress all the time."""
+    fewest, gives_up_at = ENDLESS, seconds_now() + PATIENCE
+    while (open_count := await count_open(address)) != 0:
+        if open_count is not None and open_count < fewest:
+            fewest, gives_up_at = open_count, seconds_now() + PATIENCE
+        assert seconds_now() < gives_up_at, f"the workers do not go on; {open_count} jobs are open"
+        await asyncio.to_thread(pause_for, timedelta(seconds=1))
 
 
 def _judge(crew: Crew, snapshot: Snapshot, moments: Sequence[datetime], took: float) -> Outcome:

@@ -107,12 +107,6 @@ class ReplicatedCluster(RedisCluster):
                 named[f"shard-{number}"] = owner
         return list(named)
 
-    def kill_owner(self, store_name: str) -> RedisServer:
-        """Kill the primary of a store with kill -9; which it was."""
-        owner = self.find_owner(store_name)
-        owner.kill()
-        return owner
-
     @contextmanager
     def held_up_replica(self, store_name: str) -> Iterator[RedisServer]:
         """The replica of a store stays connected, and does nothing; gives the primary."""
