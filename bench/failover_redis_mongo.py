@@ -23,7 +23,7 @@ from tests.servers.groups.mongo_set import new_mongo_set
 from tests.servers.groups.mongo_shards import new_mongo_shards
 from tests.servers.groups.namespaces import namespaces
 from tests.servers.groups.redis_cluster import new_replicated_cluster
-from tests.servers.shared import end_run, in_database, lead_run, with_option
+from tests.servers.shared import end_run, in_database, lead_run
 
 MEMBER_COUNT = 3
 DATABASE = "rota"
@@ -34,11 +34,7 @@ def redis_cluster(options: argparse.Namespace) -> Iterator[tuple[str, Faults]]:
     guard = ("--min-replicas-to-write", "1") if options.replicas else ()
     with new_replicated_cluster(*guard) as cluster:
         names = cluster.name_shards(options.shards)
-        stores = [with_option(cluster.url, "name", name) for name in names]
-        if options.replicas:
-            stores = [with_option(each, "replicas", str(options.replicas)) for each in stores]
-        listed = "|".join(f"{name}={store}" for name, store in zip(names, stores, strict=True))
-        address = f"shards:{listed}" if options.shards > 1 else stores[0]
+        address = cluster.address_of(names, options.replicas)
         yield address, redis_faults(cluster, names)
 
 

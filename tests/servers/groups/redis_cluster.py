@@ -3,7 +3,7 @@
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import redis
 from redis.crc import key_slot
 from tests.servers.postgres import wait_for_server
 from tests.servers.redis import RedisServer
-from tests.servers.shared import new_redis_server
+from tests.servers.shared import new_redis_server, with_option
 
 SLOT_COUNT = 16_384
 
@@ -79,6 +79,14 @@ class ReplicatedCluster(RedisCluster):
     def url(self) -> str:
         """An address that names all nodes."""
         return f"redis://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/0"
+
+    def address_of(self, names: Sequence[str], replicas: int = 0) -> str:
+        """The address of the store of that name; with several names they are its shards."""
+        stores = [with_option(self.url, "name", name) for name in names]
+        if replicas:
+            stores = [with_option(each, "replicas", str(replicas)) for each in stores]
+        listed = "|".join(f"{name}={store}" for name, store in zip(names, stores, strict=True))
+        return f"shards:{listed}" if len(stores) > 1 else stores[0]
 
     def find_owner(self, store_name: str) -> RedisServer:
         """The primary that the store lies on, once there is one."""
