@@ -123,7 +123,7 @@ async def disturb(
         assert all(worker.is_running for worker in workers), "a worker has given up"
         crew.stop()
         took = seconds_now() - begun
-        return _judge(crew, await read_all(address), moments, took)
+        return _judge(crew, address, await read_all(address), moments, took)
 
 
 def _is_at_work(producer: Member) -> bool:
@@ -140,8 +140,10 @@ async def _drain(address: str) -> None:
         await asyncio.to_thread(pause_for, timedelta(seconds=1))
 
 
-def _judge(crew: Crew, snapshot: Snapshot, moments: Sequence[datetime], took: float) -> Outcome:
-    history = crew.merged_history()
+def _judge(
+    crew: Crew, address: str, snapshot: Snapshot, moments: Sequence[datetime], took: float
+) -> Outcome:
+    history, is_sharded = crew.merged_history(), address.startswith("shards:")
     inserts = [entry for entry in history if isinstance(entry, InsertAnswered)]
     by_producer: defaultdict[str, list[JobEntry]] = defaultdict(list)
     for entry in inserts:
@@ -149,7 +151,7 @@ def _judge(crew: Crew, snapshot: Snapshot, moments: Sequence[datetime], took: fl
     each = [find_pauses(entries, moments) for entries in by_producer.values()]
     applies = [entry for entry in history if isinstance(entry, ApplyAnswered)]
     return Outcome(
-        check_jobs(history, snapshot),
+        check_jobs(history, snapshot, leases_in_parts=is_sharded),
         Counter((str(job.status), job.ending) for job in snapshot.jobs.values()),
         len({kept.id for entry in inserts for kept in entry.jobs}),
         sum(isinstance(entry, AttemptStarted) for entry in history),

@@ -17,15 +17,15 @@ from rota.testing.job_store_fixture import NOW, take
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
-LOAD = Load(calm_for=timedelta(seconds=1), pauses_for=timedelta(seconds=1), worker_count=2)
+LOAD = Load(calm_for=timedelta(seconds=1), pauses_for=timedelta(seconds=2), worker_count=2)
 AN_INDEX_BUILD = 60
 """Real seconds; with a member that is waited for it never ends."""
 
 
 def assert_nothing_lost(outcome: Outcome) -> None:
     outcome.verdict.assert_ok()
-    assert outcome.acknowledged_count == sum(outcome.endings.values())
-    assert outcome.acknowledged_count >= 300
+    assert {status for status, _ in outcome.endings} == {"COMPLETED"}
+    assert outcome.acknowledged_count >= 150
     assert min(outcome.insert_pauses) > 1, "the failover was noticed"
 
 
