@@ -24,7 +24,6 @@ AN_INDEX_BUILD = 60
 
 def assert_nothing_lost(outcome: Outcome) -> None:
     outcome.verdict.assert_ok()
-    assert {status for status, _ in outcome.endings} == {"COMPLETED"}
     assert outcome.acknowledged_count >= 150
     assert min(outcome.insert_pauses) > 1, "the failover was noticed"
 

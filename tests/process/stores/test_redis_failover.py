@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -151,17 +151,21 @@ async def test_a_heartbeat_counts_when_a_replica_has_it(
         (leased,) = await take(store)
         held = [HeldLease(leased.id, 1)]
         keeper = store.make_keeper()
-        beats = (
-            lambda: store.extend(held, NOW + DAY, NOW),
-            lambda: store.extend(held, NOW + DAY, NOW),  # finds its own write, and waits for it
-            lambda: asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW),
-        )
+        until = NOW + DAY
+
+        async def beat_apart() -> list[bool]:
+            return await asyncio.to_thread(keeper.extend, held, until, NOW)
+
+        def beats() -> list[Awaitable[list[bool]]]:
+            """The second finds the write of the first, and waits for it."""
+            return [store.extend(held, until, NOW), store.extend(held, until, NOW), beat_apart()]
+
         with held_up(replica):
-            for beat in beats:
-                (told,) = await asyncio.gather(beat(), return_exceptions=True)
+            for beat in beats():
+                (told,) = await asyncio.gather(beat, return_exceptions=True)
                 assert "only 0 of 1 replicas have" in str(told)
-        for beat in beats:
-            assert await beat() == [True]
+        for beat in beats():
+            assert await beat == [True]
         keeper.close()
 
 

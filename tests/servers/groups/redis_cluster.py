@@ -117,7 +117,10 @@ class ReplicatedCluster(RedisCluster):
 
     @contextmanager
     def held_up_replica(self, store_name: str) -> Iterator[RedisServer]:
-        """The replica of a store stays connected, and does nothing; gives the primary."""
+        """The replica of a store is cut off from its primary, and does nothing; gives the primary.
+
+        What the primary sends to a process that only stands still would wait in its socket.
+        """
         owner = self.find_owner(store_name)
         replica = next(
             node
@@ -127,6 +130,8 @@ class ReplicatedCluster(RedisCluster):
         process_id = replica.process_id
         assert process_id is not None
         os.kill(process_id, signal.SIGSTOP)
+        with redis.Redis.from_url(owner.tcp_url) as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "replica")
         try:
             yield owner
         finally:
