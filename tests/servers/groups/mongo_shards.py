@@ -4,6 +4,7 @@ The program ``mongos`` must be on the path, beside a ``mongod`` of its version.
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,8 @@ class ShardServer(MongoMember):
 
     def _command(self) -> Sequence[str]:
         options = [each for each in MongoServer._command(self) if "--replSet" not in each]
-        return [*options, f"--replSet={self.set_name}", f"--{self._role}"]
+        orphans = [] if self._role == "configsvr" else ["--setParameter=orphanCleanupDelaySecs=1"]
+        return [*options, *orphans, f"--replSet={self.set_name}", f"--{self._role}"]
 
 
 class Router(ServerProcess):
@@ -78,25 +80,29 @@ class MongoShards:
         self.shards = shards
         self.router = router
         self.client: MongoClient[dict[str, Any]] = MongoClient(router.url)
+        self._moved_count = 0
 
     def shard_jobs(self, database: str) -> None:
         """Shard the jobs of a store by tenant, as the documentation says."""
         key = {"tenant": "hashed"}
         self.client.admin.command("shardCollection", f"{database}.{JOBS}", key=key)
 
-    def move_all(self, database: str) -> int:
-        """Move every range of the jobs to the other shard; how many."""
+    def move_next(self, database: str) -> None:
+        """Move the next range of the jobs to the other shard; no shard is left without any.
+
+        A shard that has lost its last range drops indexes when it is given one again.
+        """
         names = [shard.set_name for shard in self.shards]
         found = self.client.config.collections.find_one({"_id": f"{database}.{JOBS}"})
         assert found is not None
-        chunks = list(self.client.config.chunks.find({"uuid": found["uuid"]}))
-        for chunk in chunks:
-            target = names[1 - names.index(chunk["shard"])]
-            bounds = [chunk["min"], chunk["max"]]
-            self.client.admin.command(
-                "moveChunk", f"{database}.{JOBS}", bounds=bounds, to=target, _waitForDelete=False
-            )
-        return len(chunks)
+        chunks = list(self.client.config.chunks.find({"uuid": found["uuid"]}, sort=[("min", 1)]))
+        counts = Counter(chunk["shard"] for chunk in chunks)
+        movable = [chunk for chunk in chunks if counts[chunk["shard"]] > 1]
+        chunk = movable[self._moved_count % len(movable)]
+        self._moved_count += 1
+        target = names[1 - names.index(chunk["shard"])]
+        bounds = [chunk["min"], chunk["max"]]
+        self.client.admin.command("moveChunk", f"{database}.{JOBS}", bounds=bounds, to=target)
 
     def split_by_tenant(self, database: str) -> None:
         """Have four ranges, so that tenants are on different shards."""
