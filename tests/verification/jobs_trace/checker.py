@@ -35,12 +35,16 @@ _CHECKS: tuple[Callable[[Evidence], Iterator[Breach]], ...] = (
 )
 
 
-def check_jobs(history: Iterable[JobEntry], snapshot: Snapshot) -> JobsVerdict:
+def check_jobs(
+    history: Iterable[JobEntry], snapshot: Snapshot, *, leases_in_parts: bool = False
+) -> JobsVerdict:
     """Judge safety: I1 to I8, and I11. It holds whatever happened to the processes.
 
     ``history`` is everything that anybody did to the store, in order; see ``merge_histories``.
+    With ``leases_in_parts`` an answer to a lease may lack what a shard has leased that then failed.
     """
     evidence = Evidence(history, snapshot)
+    evidence.unanswered_lease_count += leases_in_parts
     return _verdict(evidence, (breach for check in _CHECKS for breach in check(evidence)))
 
 

@@ -3,6 +3,9 @@
 Each document is written on its own, outside a transaction: in a transaction the server checks every
 index anew for every document, at three times the cost. A call that is interrupted may have written
 some of its changes; the caller submits all of them again.
+
+Behind a mongos each tenant has an update of its own. One that goes to several shards would be
+carried out wherever a job is, even where it no longer belongs because its shard is changing.
 """
 
 from collections import defaultdict
@@ -61,11 +64,15 @@ async def _write(
     if not changes:
         return set()
     mark, ids = ObjectId(), {change.job_id for change in changes}
-    groups: defaultdict[frozenset[str], list[_Move]] = defaultdict(list)
+    groups: defaultdict[tuple[frozenset[str], str], list[_Move]] = defaultdict(list)
     for change in changes:
         values = _values(change, now)
-        groups[frozenset(values)].append(_Move(change, values))
-    updates = [_update(group, mark, condition) for group in groups.values()]
+        tenant = change.job.tenant if connection.is_routed else ""
+        groups[frozenset(values), tenant].append(_Move(change, values))
+    updates = [
+        _update(group, mark, condition | ({"tenant": tenant} if tenant else {}))
+        for (_, tenant), group in groups.items()
+    ]
     if await connection.update_marked(updates) == len(changes):
         return ids
     marked = {"_id": {"$in": sorted(ids)}, "mark": mark}

@@ -72,6 +72,8 @@ class Connection:
         self.jobs = self.database[JOBS]
         self.documents = self.database[DOCUMENTS]
         self.results = self.database[RESULTS]
+        self.is_routed = False
+        """Whether a mongos passes calls on to shards, each of which has some of the tenants."""
 
     @classmethod
     async def open(cls, settings: MongoSettings) -> Self:
@@ -174,7 +176,8 @@ class Connection:
     async def check_server(self) -> None:
         """Refuse a server without transactions: neither in a replica set nor a mongos."""
         hello = await self.hello()
-        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        self.is_routed = hello.get("msg") == "isdbgrid"
+        if "setName" not in hello and not self.is_routed:
             raise StoreUnavailableError(
                 f"The store {self.label} is not available: the server is not part of a replica "
                 "set, and Rota needs one for transactions. One member is enough: start it with "

@@ -440,9 +440,9 @@ async def extend(connection: Connection, held: Sequence[HeldLease], until: datet
     if not held:
         return []
     done = await connection.jobs.bulk_write(_extensions(held, until), ordered=False)
-    if done.matched_count == len(set(held)):
+    if done.matched_count == len(set(held)) and not connection.is_routed:
         return [True] * len(held)
-    return _answers(held, await connection.jobs.find(_named(held), _TOKENS).to_list())
+    return _answers(held, until, await connection.jobs.find(_named(held), _SHOWN).to_list())
 
 
 class MongoKeeper:
@@ -455,7 +455,8 @@ class MongoKeeper:
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """As the store's own; the thread waits for the answer."""
         to_utc(now, "now")
-        extensions = _extensions(held, to_utc(until, "until"))
+        until = to_utc(until, "until")
+        extensions = _extensions(held, until)
         if not held:
             return []
         with translated(self._settings.label):
@@ -463,9 +464,9 @@ class MongoKeeper:
                 self._client = MongoClient(self._settings.url, **options(self._settings))
             jobs = self._client[self._settings.database][JOBS]
             done = jobs.bulk_write(extensions, ordered=False)
-            if done.matched_count == len(set(held)):
+            if done.matched_count == len(set(held)) and not self._client.is_mongos:
                 return [True] * len(held)
-            return _answers(held, list(jobs.find(_named(held), _TOKENS)))
+            return _answers(held, until, list(jobs.find(_named(held), _SHOWN)))
 
     def close(self) -> None:
         """Disconnect."""
@@ -474,7 +475,7 @@ class MongoKeeper:
             self._client = None
 
 
-_TOKENS = ["phase", "last_token"]
+_SHOWN = ["phase", "last_token", "until"]
 
 
 def _extensions(held: Sequence[HeldLease], until: datetime) -> list[UpdateOne]:
@@ -492,12 +493,17 @@ def _named(held: Sequence[HeldLease]) -> Raw:
     return {"_id": {"$in": sorted({each.job_id for each in held})}}
 
 
-def _answers(held: Sequence[HeldLease], found: Sequence[Raw]) -> list[bool]:
-    """Whether each lease is held; a lease that was lost is never held again."""
-    running = {
-        HeldLease(raw["_id"], raw["last_token"]) for raw in found if raw.get("phase") == "running"
+def _answers(held: Sequence[HeldLease], until: datetime, found: Sequence[Raw]) -> list[bool]:
+    """Whether each lease is held, and lasts; a lease that was lost is never held again.
+
+    A mongos counts a job that has just gone to another shard, and was not extended there.
+    """
+    extended = {
+        HeldLease(raw["_id"], raw["last_token"])
+        for raw in found
+        if raw.get("phase") == "running" and raw["until"] >= to_number(until)
     }
-    return [each in running for each in held]
+    return [each in extended for each in held]
 
 
 def _due(now: datetime) -> Raw:

@@ -12,10 +12,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from rota.errors import InvalidStoreUrlError
 
 DEFAULT_NAME = "rota"
+DEFAULT_PORT = 6379
 DEFAULT_SENTINEL_PORT = 26379
 MOST_REPLICAS = 8
 
 _USUAL = {("db", "0"), ("name", DEFAULT_NAME)}
+_SCHEMES = ("redis", "rediss")
 _SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
 _SENTINEL_EXAMPLE = "redis+sentinel://host1:26379,host2:26379/service/0"
 _STORE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
@@ -41,8 +43,6 @@ class Place(NamedTuple):
 class Sentinels:
     """The Sentinels that watch over a service; each can say which server is its primary."""
 
-    address: str = field(repr=False)
-    """The whole address without options."""
     places: tuple[Place, ...]
     service: str
     is_encrypted: bool = False
@@ -63,6 +63,10 @@ class RedisSettings:
     answer_for: timedelta = timedelta(seconds=20)
     sentinels: Sentinels | None = None
     """If set, the host in ``url`` is the service that they watch."""
+    nodes: tuple[Place, ...] = ()
+    """The nodes of a cluster, if the address names several; ``url`` leads to the first."""
+    address: str = field(default="", repr=False)
+    """The address as it was given, without options, if ``url`` leads to a part of it."""
 
     @property
     def label(self) -> str:
@@ -70,7 +74,7 @@ class RedisSettings:
         options = dict(parse_qsl(self.url.partition("?")[2]))
         said = {"db": options.get("db", "0"), "name": self.name}
         unusual = [each for each in said.items() if each not in _USUAL]
-        shown = masked(self.url if self.sentinels is None else self.sentinels.address)
+        shown = masked(self.address or self.url)
         return f"{shown}?{urlencode(unusual)}" if unusual else shown
 
 
@@ -78,7 +82,8 @@ def read_address(url: str) -> RedisSettings:
     """Settings from ``redis://user:password@host:6379/0?name=rota`` and similar addresses.
 
     ``rediss://`` encrypts, ``unix:///run/redis.sock?db=0`` is a local socket, and
-    ``redis+sentinel://host1:26379,host2:26379/service/0`` is the primary that Sentinels name.
+    ``redis+sentinel://host1:26379,host2:26379/service/0`` is the primary that Sentinels name, and
+    ``redis://host1:6379,host2:6379`` a cluster, of which any node may be asked.
     ``name`` names the store in its database; ``replicas`` is how many replicas must have a write
     before it is acknowledged. Raises InvalidStoreUrlError.
     """
@@ -109,9 +114,11 @@ def _read(url: str) -> RedisSettings:
     front, _, query = url.partition("?")
     scheme, options = front.partition("://")[0], _read_options(query)
     name, replicas = options.pop("name", DEFAULT_NAME), options.pop("replicas", "0")
-    server, sentinels = front, None
+    server, sentinels, nodes = front, None, tuple[Place, ...]()
     if scheme in _SENTINEL_SCHEMES:
         server, sentinels = _read_sentinels(front, options)
+    elif scheme in _SCHEMES:
+        server, nodes = _read_nodes(front)
     _check_server(server)
     if _STORE_NAME.fullmatch(name) is None:
         raise _RefusedPartError(
@@ -121,7 +128,10 @@ def _read(url: str) -> RedisSettings:
         raise _RefusedPartError(f"replicas must be a number from 0 to {MOST_REPLICAS}")
     _check_options(scheme, options)
     whole = f"{server}?{urlencode(options)}" if options else server
-    return RedisSettings(whole, name, int(replicas), sentinels=sentinels)
+    address = "" if server == front else front
+    return RedisSettings(
+        whole, name, int(replicas), sentinels=sentinels, nodes=nodes, address=address
+    )
 
 
 def _read_options(query: str) -> dict[str, str]:
@@ -185,11 +195,9 @@ def _read_sentinels(front: str, options: MutableMapping[str, str]) -> tuple[str,
         )
     if database and not database.isdigit():
         raise _RefusedPartError("a database of Redis is a number, such as /service/0")
-    places = tuple(map(_read_place, hosts.split(",")))
-    if len(set(places)) < len(places):
-        raise _RefusedPartError("it names a Sentinel twice")
+    places = _read_places(hosts, "Sentinel", DEFAULT_SENTINEL_PORT)
     is_encrypted = scheme.startswith("rediss")
-    sentinels = Sentinels(front, places, service, is_encrypted, _take_sentinel_options(options))
+    sentinels = Sentinels(places, service, is_encrypted, _take_sentinel_options(options))
     return f"redis://{credentials}{at}{service}/{database or 0}", sentinels
 
 
@@ -203,15 +211,34 @@ def _take_sentinel_options(options: MutableMapping[str, str]) -> dict[str, str]:
     return theirs
 
 
-def _read_place(text: str) -> Place:
+def _read_nodes(front: str) -> tuple[str, tuple[Place, ...]]:
+    """The address of the first node for the driver, and all nodes if there are several."""
+    scheme, _, rest = front.partition("://")
+    server, slash, path = rest.partition("/")
+    credentials, at, hosts = server.rpartition("@")
+    if "," not in hosts:
+        return front, ()
+    places = _read_places(hosts, "node", DEFAULT_PORT)
+    if path.strip("/0"):
+        raise _RefusedPartError("a cluster has only the database 0")
+    first = hosts.partition(",")[0]
+    return f"{scheme}://{credentials}{at}{first}{slash}{path}", places
+
+
+def _read_places(hosts: str, kind: str, default_port: int) -> tuple[Place, ...]:
+    places = tuple(_read_place(text, kind, default_port) for text in hosts.split(","))
+    if len(set(places)) < len(places):
+        raise _RefusedPartError(f"it names a {kind} twice")
+    return places
+
+
+def _read_place(text: str, kind: str, default_port: int) -> Place:
     try:
         split = urlsplit(f"//{text}")
         port = split.port
     except ValueError as error:
-        reason = "the port of a Sentinel must be a number from 1 to 65535"
+        reason = f"the port of a {kind} must be a number from 1 to 65535"
         raise _RefusedPartError(reason) from error
     if not split.hostname or port == 0 or text.endswith(":"):
-        raise _RefusedPartError(
-            f"each Sentinel is a host, with a port if it is not {DEFAULT_SENTINEL_PORT}"
-        )
-    return Place(split.hostname, port or DEFAULT_SENTINEL_PORT)
+        raise _RefusedPartError(f"each {kind} is a host, with a port if it is not {default_port}")
+    return Place(split.hostname, port or default_port)

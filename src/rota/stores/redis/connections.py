@@ -8,7 +8,7 @@ time for connecting and answering together, however many there are.
 import asyncio
 import socket
 from asyncio import Lock, Semaphore
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -16,10 +16,10 @@ from hiredis import pack_command
 from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import MovedError, NoScriptError, TryAgainError
+from redis.exceptions import ClusterDownError, MovedError, NoScriptError, TryAgainError
 
 from rota.errors import InvalidInputError
-from rota.stores.redis.address import RedisSettings
+from rota.stores.redis.address import DEFAULT_PORT, Place, RedisSettings
 from rota.stores.redis.scripts import Script
 from rota.stores.redis.sentinel import Lookout, following_options, hang_up
 from rota.stores.redis.translation import (
@@ -39,6 +39,9 @@ MOST_TRIES = 5
 MOST_ARGUMENTS = 1_000_000
 """A server hangs up on a command with more than 1,048,576 parts."""
 
+_DOUBTFUL = (*LOST_CONNECTION, ClusterDownError)
+"""After one of these another node of a cluster may know better."""
+
 Examine = Callable[[Callable[..., Awaitable[Any]]], Awaitable[None]]
 """Is given a way to send commands to a server; raises if the server must not be used."""
 
@@ -49,7 +52,7 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 class _Call(NamedTuple):
     """A command, the text of its script for a server that does not know it, and its kind.
 
-    A script that must not be repeated writes: it is done when enough replicas have the write.
+    One that writes is done when enough replicas have the write.
     """
 
     command: tuple[Any, ...]
@@ -66,8 +69,8 @@ class Connections:
     """A limited number of connections; one that a call has failed on is not used again.
 
     On a cluster all keys of a store are on one server. If the cluster names another server, later
-    connections go there; if that cannot be reached, the server of the address is asked again. With
-    Sentinels, connections lead to the primary that they name.
+    connections go there; if that cannot be reached, the servers of the address are asked in turn.
+    With Sentinels, connections lead to the primary that they name.
 
     Each server is examined before its first call.
     """
@@ -75,7 +78,7 @@ class Connections:
     def __init__(self, settings: RedisSettings, examine: Examine | None = None) -> None:
         self._settings = settings
         self._factory = ConnectionPool.from_url(settings.url, **_connection_options(settings))
-        self._home = dict(self._factory.connection_kwargs)
+        self._homes = settings.nodes or (_read_place(self._factory.connection_kwargs),)
         self._idle: list[Connection] = []
         self._free = Semaphore(settings.connection_count)
         self._silence_count = 0
@@ -91,7 +94,7 @@ class Connections:
         return await self._run(_Call(command, "", is_repeatable=True))
 
     async def run_script(
-        self, script: Script, arguments: Sequence[Any], *, is_repeatable: bool
+        self, script: Script, arguments: Sequence[Any], *, is_repeatable: bool, is_writing: bool
     ) -> Any:
         """A script's answer. ``arguments`` begin with the number of keys.
 
@@ -105,7 +108,7 @@ class Connections:
                 {"field": "arguments", "script": script.name},
             )
         command = ("EVALSHA", script.digest, *arguments)
-        return await self._run(_Call(command, script.text, is_repeatable, not is_repeatable))
+        return await self._run(_Call(command, script.text, is_repeatable, is_writing))
 
     async def close(self) -> None:
         """Close all connections; no call may be under way."""
@@ -117,7 +120,8 @@ class Connections:
         """A new connection for the caller alone; raises one of DRIVER_ERRORS."""
         connection: Connection = self._factory.make_connection()  # type: ignore[no-untyped-call] # the driver's
         try:
-            async with asyncio.timeout(self._settings.connect_for.total_seconds()):
+            seconds = self._settings.connect_for.total_seconds()
+            async with asyncio.timeout(seconds / len(self._homes)):
                 await connection.connect()  # type: ignore[no-untyped-call] # the driver's
         except BaseException:
             await connection.disconnect(nowait=True)
@@ -147,6 +151,8 @@ class Connections:
             return call
         if must_reconnect(error):  # the other connections are probably lost too
             await self._drop_idle()
+        if self._settings.nodes and isinstance(error, _DOUBTFUL):
+            await self._ask_next_home()
         if isinstance(error, SILENCE):
             self._silence_count += 1
         elif isinstance(error, LOST_CONNECTION) and call.is_repeatable:
@@ -219,18 +225,31 @@ class Connections:
         return bool(connection.is_connected)
 
     async def _connect_or_go_home(self) -> Connection:
-        try:
-            return await self.connect()
-        except DRIVER_ERRORS:
-            if self._factory.connection_kwargs == self._home:
-                raise
-        self._factory.connection_kwargs.update(self._home)
+        """Connect to the server that was named last, or else to the first home that answers."""
+        is_home = _read_place(self._factory.connection_kwargs) in self._homes
+        for _ in range(len(self._homes) - is_home):
+            with suppress(*DRIVER_ERRORS):
+                return await self.connect()
+            await self._ask_next_home()
         return await self.connect()
+
+    async def _ask_next_home(self) -> None:
+        """Later connections lead to the next server of the address."""
+        place, index = _read_place(self._factory.connection_kwargs), 0
+        if place in self._homes:
+            index = (self._homes.index(place) + 1) % len(self._homes)
+        self._factory.connection_kwargs.update(self._homes[index]._asdict())
+        await self._drop_idle()
 
     async def _drop_idle(self) -> None:
         self._idle, left = [], self._idle
         for connection in left:
             await connection.disconnect(nowait=True)
+
+
+def _read_place(options: Mapping[str, Any]) -> Place:
+    """Where the driver's options lead."""
+    return Place(options.get("host", "localhost"), options.get("port", DEFAULT_PORT))
 
 
 def _place_of(connection: Any) -> tuple[Any, ...]:

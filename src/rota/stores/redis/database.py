@@ -39,11 +39,17 @@ class Database:
 
     async def read(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """The answer of a script that is run again if the answer is lost."""
-        return await self._run(script, keys, arguments, is_repeatable=True)
+        return await self._run(script, keys, arguments, is_repeatable=True, is_writing=False)
+
+    async def write_repeatably(
+        self, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+    ) -> Any:
+        """The answer of a script that writes, and is run again if the answer is lost."""
+        return await self._run(script, keys, arguments, is_repeatable=True, is_writing=True)
 
     async def write(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """The answer of a script. If the answer is lost, its outcome is unknown."""
-        return await self._run(script, keys, arguments, is_repeatable=False)
+        return await self._run(script, keys, arguments, is_repeatable=False, is_writing=True)
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
@@ -56,10 +62,20 @@ class Database:
         await self.connections.close()
 
     async def _run(
-        self, script: Script, keys: Sequence[str], arguments: Sequence[Any], *, is_repeatable: bool
+        self,
+        script: Script,
+        keys: Sequence[str],
+        arguments: Sequence[Any],
+        *,
+        is_repeatable: bool,
+        is_writing: bool,
     ) -> Any:
-        whole = (len(keys), *keys, *arguments)
-        running = self.connections.run_script(script, whole, is_repeatable=is_repeatable)
+        running = self.connections.run_script(
+            script,
+            (len(keys), *keys, *arguments),
+            is_repeatable=is_repeatable,
+            is_writing=is_writing,
+        )
         return await self._carry_out(running)
 
     async def _carry_out(self, call: Coroutine[Any, Any, Any]) -> Any:

@@ -24,4 +24,8 @@ end
 in_parts('ZREM', LEASED, before)
 in_parts('ZADD', LEASED, after)
 in_parts('HSET', HEADS, heads)
+if not heads[1] then
+  -- Nothing was written. Replicas that have this write have everything before it, too.
+  redis.call('HINCRBY', COUNTERS, 'graph', 0)
+end
 return answers

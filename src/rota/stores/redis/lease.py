@@ -183,7 +183,8 @@ def _encode_extension(held: Sequence[HeldLease], until: datetime) -> list[Any]:
 async def extend(database: Database, held: Sequence[HeldLease], until: datetime) -> list[bool]:
     """Extend leases. It is safe to repeat, so a lost answer is asked for again."""
     arguments = _encode_extension(held, until)
-    return list(map(bool, await database.read(EXTEND, database.keys.jobs, arguments)))
+    answers = await database.write_repeatably(EXTEND, database.keys.jobs, arguments)
+    return list(map(bool, answers))
 
 
 class RedisKeeper:
@@ -207,7 +208,7 @@ class RedisKeeper:
             made = Connections(self._settings)
             self._opened = ThreadPoolExecutor(1), asyncio.new_event_loop(), made
         thread, loop, connections = self._opened
-        running = connections.run_script(EXTEND, arguments, is_repeatable=True)
+        running = connections.run_script(EXTEND, arguments, is_repeatable=True, is_writing=True)
         return list(map(bool, thread.submit(loop.run_until_complete, running).result()))
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.errors import InvalidStoreUrlError
-from rota.stores.redis.address import masked, read_address
+from rota.stores.redis.address import Place, masked, read_address
 
 
 def test_the_name_is_not_an_option_of_the_driver() -> None:
@@ -91,3 +91,24 @@ def test_stores_in_two_databases_are_distinguished() -> None:
     assert shown == {"unix:///socket"}
     settings = read_address("unix:///socket?password=s3cret&db=2&name=shop")
     assert settings.label == "unix:///socket?db=2&name=shop"
+
+
+def test_an_address_names_several_nodes_of_a_cluster() -> None:
+    settings = read_address("redis://ada:s3cret@one:7001,two,[::1]:7003/0?name=shop&replicas=1")
+    assert settings.nodes == (Place("one", 7001), Place("two", 6379), Place("::1", 7003))
+    assert settings.url == "redis://ada:s3cret@one:7001/0"
+    assert settings.label == "redis://ada@one:7001,two,[::1]:7003/0?name=shop"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("redis://one,one/0", "it names a node twice"),
+        ("redis://one,/0", "each node is a host, with a port if it is not 6379"),
+        ("redis://one,two:x/0", "the port of a node must be a number from 1 to 65535"),
+        ("redis://one,two/3", "a cluster has only the database 0"),
+    ],
+)
+def test_nodes_that_cannot_be_a_cluster_are_refused(url: str, reason: str) -> None:
+    with pytest.raises(InvalidStoreUrlError, match=reason):
+        read_address(url)

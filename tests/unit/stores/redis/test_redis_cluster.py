@@ -9,6 +9,7 @@ from tests.servers.groups.redis_cluster import RedisCluster, new_cluster
 from tests.servers.redis import RedisServer
 from tests.servers.shared import with_option
 
+from rota.errors import StoreUnavailableError
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import Cap, DocumentWrite, HeldLease
 from rota.testing.builders import a_job
@@ -57,3 +58,20 @@ async def test_shards_with_different_names_lie_on_different_nodes(nodes: list[Re
     for node, name in names.items():
         with redis.Redis.from_url(node.tcp_url) as client:
             assert client.hlen(f"{{{name}}}:bodies") > 0
+
+
+async def test_any_node_of_the_address_may_be_gone(nodes: list[RedisServer]) -> None:
+    hosts = ",".join(["127.0.0.1:1", *(f"127.0.0.1:{node.port}" for node in nodes)])
+    async with await open_store(f"redis://{hosts}/0?name=several") as store:
+        await store.insert([a_job()], NOW)
+        (leased,) = await take(store)
+        keeper, held = store.make_keeper(), [HeldLease(leased.id, 1)]
+        assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
+        keeper.close()
+
+
+async def test_nothing_is_written_if_no_node_answers() -> None:
+    with pytest.raises(StoreUnavailableError) as caught:
+        await open_store("redis://127.0.0.1:1,127.0.0.1:2/0?name=several")
+    assert caught.value.details["outcome"] == "nothing was written"
+    assert caught.value.details["store"] == "redis://127.0.0.1:1,127.0.0.1:2/0?name=several"
