@@ -1,7 +1,7 @@
 """Whether a lease costs the same after many leases, beside many ready jobs.
 
-    python bench/history.py                                     # PostgreSQL and SQLite, 200,000 jobs
-    python bench/history.py --store postgres --jobs 10000000    # needs 20 GB and an hour
+    python bench/history.py                                    # PostgreSQL and SQLite, 200,000 jobs
+    python bench/history.py --store postgres --jobs 10000000   # needs 20 GB and an hour
 
 A store is given ready jobs of one queue. As many are leased and completed; those that are taken are
 replaced at the rear, so that the same number is always ready. The cost of a lease is sampled before
@@ -55,7 +55,7 @@ GOAL = 1.2
 
 
 class Cost(NamedTuple):
-    """What one lease costs: medians and means of a sample. ``pages`` is None where unknown."""
+    """What one lease costs: medians of a sample, and of pages the mean; None where unknown."""
 
     done: int
     caller_us: float
@@ -109,7 +109,7 @@ def _is_session(process_id: int) -> bool:
         title = Path(f"/proc/{process_id}/cmdline").read_bytes()
     except OSError:
         return False
-    return b"contest" in title and b"autovacuum" not in title or b"postgres" not in title
+    return b"postgres" not in title or (b"contest" in title and b"autovacuum" not in title)
 
 
 def _seconds_of(process_id: int) -> float:
@@ -216,16 +216,17 @@ class Run:
         pages = await self._meter.pages(self._store)
         taken: list[Job] = []
         took: list[float] = []
-        cpu = self._meter.sessions()
+        cpu: list[float] = []
         for _ in range(SAMPLED):
-            begun = time.perf_counter()
+            before, begun = self._meter.sessions(), time.perf_counter()
             taken += await self.lease(self._batch)
             took.append(time.perf_counter() - begun)
-        cpu = self._meter.sessions() - cpu
+            cpu.append(self._meter.sessions() - before)
         after = await self._meter.pages(self._store)
         await self.complete(taken)
-        each = None if pages is None or after is None else (after - pages) / SAMPLED
-        return Cost(done, statistics.median(took) * 1e6, cpu / SAMPLED * 1e6, each, driven_us)
+        page_count = None if pages is None or after is None else (after - pages) / SAMPLED
+        caller_us, server_us = (statistics.median(each) * 1e6 for each in (took, cpu))
+        return Cost(done, caller_us, server_us, page_count, driven_us)
 
 
 async def run_store(
@@ -233,7 +234,9 @@ async def run_store(
 ) -> list[Cost]:
     """The costs at each share of the leases."""
     costs: list[Cost] = []
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console
+    )
     async with await open_store(place.settings["url"]) as store:
         supply, run = Supply(store, place), Run(store, place, batch)
         spare = (WARM_UP + SAMPLED * len(SHARES)) * batch
@@ -248,7 +251,7 @@ async def run_store(
             for share in SHARES:
                 left = max(0, first + round(lease_count * share) - run.done)
                 if left:
-                    await supply.add(left, lambda count: None)
+                    await supply.add(left, lambda _: None)
                 driven_us = await run.drive(left, lambda count: bar.advance(task, count))
                 costs.append(await run.sample(driven_us, run.done - first))
                 console.print(describe(costs[-1], costs[0]))
@@ -256,8 +259,10 @@ async def run_store(
 
 
 def describe(cost: Cost, first: Cost) -> str:
-    pages = "" if cost.pages is None or not first.pages else (
-        f"; {cost.pages:,.0f} pages ({cost.pages / first.pages:.2f})"
+    pages = (
+        ""
+        if cost.pages is None or not first.pages
+        else (f"; {cost.pages:,.0f} pages ({cost.pages / first.pages:.2f})")
     )
     return (
         f"after {cost.done:,} leases: server {cost.server_us:,.0f} µs a lease"
@@ -277,7 +282,7 @@ def show(store: StoreKind, costs: Sequence[Cost], batch: int, job_count: int) ->
             f"{cost.server_us / costs[0].server_us:.2f}",
             f"{cost.caller_us:,.0f}",
             f"{cost.caller_us / costs[0].caller_us:.2f}",
-            "–" if cost.pages is None else f"{cost.pages:,.0f}",
+            "-" if cost.pages is None else f"{cost.pages:,.0f}",
         )
     return table
 

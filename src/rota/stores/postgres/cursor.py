@@ -1,12 +1,12 @@
 """A keyset cursor for leases, where those that start at the front walk past many dead entries.
 
 A leased job leaves a dead entry in the index of the ready set. The next lease marks it as dead, but
-its page stays until the next vacuum that cleans the index, which in a table of millions of jobs is
-seldom; and while another transaction pins the server's horizon, it may not even be marked. A lease
-that starts at the front walks past all of them: each lease takes longer than the last. With the
-cursor a lease continues where the last one ended. Jobs that join the ready set before the cursor, such as retries, or with a
-new priority or tenant, wait until a lease starts at the front again: after a second at least, and
-so seldom that it costs a tenth of the time. Decision 0021 says why.
+its page stays until a vacuum cleans the index, which is seldom in a table of millions of jobs; and
+while another transaction pins the server's horizon, it may not even be marked. A lease that starts
+at the front walks past all of them: each lease takes longer than the last. With the cursor a lease
+continues where the last one ended. Jobs that join the ready set before the cursor, such as retries,
+or with a new priority or tenant, wait until a lease starts at the front again: after a second at
+least, and so seldom that it costs a tenth of the time. Decision 0021 says why.
 """
 
 from asyncio import get_running_loop
@@ -172,10 +172,10 @@ class Front:
 
     def _judge(self, before: "_Pages", after: "_Pages", jobs: Sequence[Job]) -> None:
         """Through a pooler each statement may run in another session: that says nothing."""
-        if after.session == before.session and after.count > before.count:
+        if after.session == before.session and after.page_count > before.page_count:
             partitions = {(job.tenant, job.queue) for job in jobs}
             most = MOST_PAGES + PAGES_OF_A_PARTITION * len(partitions)
-            self.is_far = after.count - before.count > most
+            self.is_far = after.page_count - before.page_count > most
 
 
 class _Pages(NamedTuple):
@@ -185,7 +185,7 @@ class _Pages(NamedTuple):
     """
 
     session: int
-    count: int
+    page_count: int
 
 
 async def _read_pages(statements: Statements) -> _Pages:
@@ -262,7 +262,7 @@ class Cursor:
 
 
 class Cursors:
-    """Leases from the front; while that is far or the horizon pinned, by a cursor for each scope."""
+    """Leases from the front; while it is far or the horizon pinned, by a cursor for each scope."""
 
     def __init__(
         self,
