@@ -146,6 +146,7 @@ class _Run:
 
     async def _go_on(self) -> None:
         if self._move.phase == "copying":
+            await self._settle(self._move.since)  # who does not know the move would lease copies
             await self._copy_resting()
             await self._enter("frozen")
         if self._move.phase == "frozen":
