@@ -250,6 +250,21 @@ async def test_what_was_deleted_or_changed_after_the_first_copy_is_so_on_the_tar
     assert found[grandchild.id].dependencies == (parent.id,)
 
 
+async def test_waiting_jobs_are_copied_only_once_every_process_knows_of_the_move() -> None:
+    """A process that does not know it would lease the copies."""
+    world, store, mover = await open_quiet()
+    await store.insert([a_job(tenant=MOVING)], START)
+
+    async def check() -> None:
+        moving = asyncio.create_task(mover.move(MOVING, TARGET))
+        await world.clock.sleep(store.view.timing.settled_after - SECOND)
+        assert await world.stores[TARGET].count(MOVING) == 0
+        await moving
+
+    await world.run(check())
+    assert await world.stores[TARGET].count(MOVING) == 1
+
+
 async def test_a_key_that_was_freed_and_given_again_after_the_first_copy_is_moved() -> None:
     world, store, mover = await open_quiet()
     first, again = (a_job(tenant=MOVING, idempotency_key="k") for _ in range(2))
