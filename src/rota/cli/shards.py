@@ -75,8 +75,8 @@ def move(
 ) -> None:
     """Move a tenant to another shard while it works.
 
-    Its ended jobs are copied first. Then nothing is leased or written for the
-    tenant for about ten seconds and as long as it takes to copy the rest;
+    Its jobs are copied first. Then nothing is leased or written for the tenant
+    for about ten seconds and as long as it takes to copy what has changed;
     callers are told to try again. Running jobs keep their leases. If the
     command is interrupted, the same command completes the move. Try:
 

@@ -3,12 +3,12 @@
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from rota.errors import StoreClosedError, StoreUnavailableError
-from rota.jobs import Job
+from rota.jobs import Job, JobId
 from rota.stores.protocol import (
     JobStore,
     LeasePreview,
@@ -32,6 +32,13 @@ class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
 
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """Raise what ``insert`` would raise now. Writes nothing."""
+        ...
+
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """Remove jobs in any state at once, as ``delete`` does; unknown ones are passed over.
+
+        The answer lists those that stay, because a job depends on them that is not removed.
+        """
         ...
 
     async def __aenter__(self) -> Self:

@@ -55,6 +55,23 @@ class PortableStoreFixture:
 class RecordsContract(PortableStoreFixture):
     """What comes out is what went in."""
 
+    async def test_erased_jobs_are_gone_unless_a_job_that_stays_needs_them(
+        self, portable: OpenStore
+    ) -> None:
+        """See ``OpenStore.erase``."""
+        parent, needed, alone, stranger = a_job(), a_job(), a_job(), a_job(tenant="other")
+        child, last = a_job(dependencies=[parent.id]), a_job(dependencies=[needed.id])
+        jobs = [parent, needed, alone, child, last]
+        await portable.insert(jobs, NOW)
+        await portable.insert([stranger], NOW)
+        asked = [parent.id, child.id, needed.id, alone.id, stranger.id, make_job_ids(NOW, 1, 1)[0]]
+        stayed = await portable.erase(parent.tenant, asked, NOW)
+        expect(stayed, [needed.id])
+        left = await portable.get(parent.tenant, [job.id for job in jobs])
+        expect(set(left), {needed.id, last.id})
+        expect(await portable.count("other"), 1)
+        expect(await portable.erase(parent.tenant, [], NOW), [])
+
     @pytest.mark.parametrize("limit", [1, 3, 1000])
     async def test_loaded_records_are_dumped_unchanged(
         self, portable: OpenStore, limit: int

@@ -1,6 +1,6 @@
 """``insert``, ``amend``, ``delete`` and ``prune``: jobs that come, change by hand, and go."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -120,6 +120,18 @@ def delete(tenant: str, job_id: JobId) -> Plan[Job]:
     dependents = yield from read_dependents([job_id])
     check_deletion(job_id, dependents[job_id])
     return Decision(Writes(stored.job.updated_at, removed={job_id}), stored.job)
+
+
+def erase(tenant: str, job_ids: Collection[JobId], now: datetime) -> Plan[list[JobId]]:
+    """Remove jobs in any state. The answer is those that stay: a job that stays needs them."""
+    stored = yield from read_jobs(job_ids, skips_damaged=True)
+    gone = {each for each, one in stored.items() if one.job.tenant == tenant}
+    dependents = yield from read_dependents(gone)
+    stayed: list[JobId] = []
+    while kept := [each for each in gone if dependents[each] - gone]:
+        gone.difference_update(kept)
+        stayed += kept
+    return Decision(Writes(now, removed=gone), sorted(stayed))
 
 
 class Pruning(NamedTuple):

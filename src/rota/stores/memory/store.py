@@ -267,6 +267,10 @@ class MemoryStore(DocumentVerbs):
         """See ``JobStore.delete``."""
         return self._commit(edits.delete(tenant, job_id))
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """See ``OpenStore.erase``."""
+        return self._commit(edits.erase(tenant, job_ids, to_utc(now, "now")))
+
     async def prune(
         self,
         ended_before: datetime,

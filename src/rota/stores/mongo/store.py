@@ -297,6 +297,11 @@ class MongoStore(ClosableStore):
         """See ``JobStore.delete``."""
         return await self._commit(lambda: edits.delete(tenant, job_id))
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """See ``OpenStore.erase``."""
+        now, asked = to_utc(now, "now"), tuple(job_ids)
+        return await self._commit(lambda: edits.erase(tenant, asked, now))
+
     async def prune(
         self,
         ended_before: datetime,

@@ -186,6 +186,10 @@ class MysqlStore(ClosableStore):
     async def delete(self, tenant: str, job_id: JobId) -> Job:
         return await self._run_plan(lambda: edits.delete(tenant, job_id))
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        now, asked = to_utc(now, "now"), tuple(job_ids)
+        return await self._run_plan(lambda: edits.erase(tenant, asked, now))
+
     async def prune(
         self,
         ended_before: datetime,

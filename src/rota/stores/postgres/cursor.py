@@ -1,11 +1,12 @@
-"""A keyset cursor for leases, while another transaction pins the server's horizon.
+"""A keyset cursor for leases, where those that start at the front walk past many dead entries.
 
-A leased job leaves a dead entry in the index of the ready set. Usually the next lease clears it
-away. While the horizon is pinned none can, and a lease that starts at the front walks past all jobs
-that were leased since: each lease takes longer than the last. With the cursor a lease continues
-where the last one ended. Jobs that join the ready set before the cursor, such as retries, or with a
-new priority or tenant, wait until a lease starts at the front again: after a second at least, and
-so seldom that it costs a tenth of the time. Decision 0021 says why.
+A leased job leaves a dead entry in the index of the ready set. The next lease marks it as dead, but
+its page stays until a vacuum cleans the index, which is seldom in a table of millions of jobs; and
+while another transaction pins the server's horizon, it may not even be marked. A lease that starts
+at the front walks past all of them: each lease takes longer than the last. With the cursor a lease
+continues where the last one ended. Jobs that join the ready set before the cursor, such as retries,
+or with a new priority or tenant, wait until a lease starts at the front again: after a second at
+least, and so seldom that it costs a tenth of the time. Decision 0021 says why.
 """
 
 from asyncio import get_running_loop
@@ -44,6 +45,13 @@ TIMES_ITS_COST = 10
 
 LONGEST_AWAY = 60.0
 """But no longer: jobs before the cursor wait, and a lease may be slow for other reasons."""
+
+MOST_PAGES = 150
+"""Pages of the index that a lease from the front may read before the cursor is used: some ten
+thousand dead entries."""
+
+PAGES_OF_A_PARTITION = 20
+"""And for each partition that it leases from: it searches the index for each of them."""
 
 MOST_PLACES = 1_000
 """With more queues, tenants and priorities than that, every lease starts at the front."""
@@ -132,6 +140,59 @@ class Horizon:
         return self._is_pinned
 
 
+class Front:
+    """Leases that start at the front. Measures now and then how far they walk.
+
+    ``is_far``: behind so many dead entries that the cursor is worth its price.
+    """
+
+    def __init__(
+        self, checked_every: float = CHECKED_EVERY, time: Callable[[], float] = loop_time
+    ) -> None:
+        self.is_far = False
+        self._checked_every = checked_every
+        self._time = time
+        self._checked_at: float | None = None
+
+    async def lease(self, call: LeaseCall) -> list[Job]:
+        """Lease the first jobs; errors as in ``lease_from_front``."""
+        now = self._time()
+        if self._checked_at is None:  # a new store has left nothing behind
+            self._checked_at = now
+        pause = FRONT_AGAIN_AFTER if self.is_far else self._checked_every
+        if now - self._checked_at < pause:
+            return await lease.lease_from_front(call)
+        self._checked_at = now
+        await _read_pages(call.statements)  # a count that is reported now does not end in between
+        before = await _read_pages(call.statements)
+        jobs = await lease.lease_from_front(call)
+        with suppress(*DRIVER_ERRORS):  # the jobs are leased all the same
+            self._judge(before, await _read_pages(call.statements), jobs)
+        return jobs
+
+    def _judge(self, before: "_Pages", after: "_Pages", jobs: Sequence[Job]) -> None:
+        """Through a pooler each statement may run in another session: that says nothing."""
+        if after.session == before.session and after.page_count > before.page_count:
+            partitions = {(job.tenant, job.queue) for job in jobs}
+            most = MOST_PAGES + PAGES_OF_A_PARTITION * len(partitions)
+            self.is_far = after.page_count - before.page_count > most
+
+
+class _Pages(NamedTuple):
+    """How many pages of the index of the ready set a session has read since its last report.
+
+    It reports at the end of a statement, at most once a second.
+    """
+
+    session: int
+    page_count: int
+
+
+async def _read_pages(statements: Statements) -> _Pages:
+    (row,) = await statements.fetch(QUERIES.count_pages)
+    return _Pages(*row)
+
+
 class Cursor:
     """Where to continue in each place, and when to start at the front again.
 
@@ -180,7 +241,9 @@ class Cursor:
             stretches.setdefault(tenant, []).append(stretch)
         tenants = order_turns(stretches, call.request.after_tenant)
         try:
-            for start in range(0, len(tenants), TENANTS_AT_ONCE):
+            first = [each for tenant in tenants[:TENANTS_AT_ONCE] for each in stretches[tenant]]
+            await call.take_after(first)
+            for start in range(0, len(tenants) if call.left else 0, TENANTS_AT_ONCE):
                 await call.take_in_turns(tenants[start : start + TENANTS_AT_ONCE], stretches)
         except DRIVER_ERRORS:
             if not call.taken:
@@ -199,32 +262,36 @@ class Cursor:
 
 
 class Cursors:
-    """Leases from the front; while the horizon is pinned, by a cursor for each scope."""
+    """Leases from the front; while it is far or the horizon pinned, by a cursor for each scope."""
 
     def __init__(
-        self, horizon: Horizon | None = None, time: Callable[[], float] = loop_time
+        self,
+        horizon: Horizon | None = None,
+        time: Callable[[], float] = loop_time,
+        front: Front | None = None,
     ) -> None:
         self._horizon = horizon or Horizon()
+        self._front = front or Front(time=time)
         self._time = time
         self._cursors: dict[Scope, Cursor] = {}
 
     async def lease(self, call: LeaseCall) -> list[Job]:
         """Lease the next jobs."""
-        if not await self._horizon.is_pinned(call.statements):
+        if not await self._horizon.is_pinned(call.statements) and not self._front.is_far:
             self._cursors.clear()
-            return await lease.lease_from_front(call)
+            return await self._front.lease(call)
         cursor = self._find_cursor(call.request)
         started_at = self._time()
         is_away = started_at < cursor.front_at
         if is_away and cursor.is_full:
-            return await lease.lease_from_front(call)
+            return await self._front.lease(call)
         if is_away and cursor.reached:
             jobs = await cursor.lease(call)
             cursor.note_cost(self._time() - started_at)
             return jobs
         cursor.leave_front(started_at)  # concurrent leases continue by the cursor
         try:
-            jobs = await lease.lease_from_front(call)
+            jobs = await self._front.lease(call)
             cursor.move(jobs)
             with suppress(*DRIVER_ERRORS):  # the jobs are leased all the same
                 await cursor.learn(call)

@@ -155,6 +155,15 @@ class LeaseCall:
             await self.mark_due()
         return Taken.PART
 
+    async def take_after(self, stretches: Sequence[Stretch]) -> None:
+        """Take jobs of these stretches in one statement; none if the caller cannot run one."""
+        columns = [list(column) for column in zip(*stretches, strict=True)]
+        terms = (self.left, self.now + self.request.lease_for, self.request.worker)
+        rows = await self.statements.fetch(
+            QUERIES.lease_after, self.now, *columns, *terms, *self._runnable
+        )
+        await self._keep(rows)
+
     async def take_in_turns(
         self, tenants: Iterable[str], stretches: Mapping[str, Sequence[Stretch]]
     ) -> None:

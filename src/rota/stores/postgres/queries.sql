@@ -790,6 +790,77 @@ SELECT
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM late WHERE is_late OR EXISTS (SELECT FROM picked WHERE NOT fits);
 
+-- name: lease_after
+-- As lease_in_turns, from one priority of a partition each, from a job on. Jobs that become due are not
+-- looked for.
+-- $1 now; in the order of the turns $2 tenants, $3 queues, $4 priorities, $5 instants and $6 ids of the
+-- jobs from which to go on; $7 how many jobs, $8 end of the lease, $9 worker, $10 kinds, $11 labels
+WITH choice AS MATERIALIZED (
+    SELECT $10::text[] AS kinds, $11::text[] AS labels
+), place AS MATERIALIZED (
+    SELECT wanted.*
+    FROM unnest($2::text[], $3::text[], $4::integer[], $5::timestamptz[], $6::uuid[])
+        WITH ORDINALITY AS wanted (tenant, queue, priority, created_at, id, number)
+    CROSS JOIN LATERAL (
+        SELECT FROM rota.jobs
+        WHERE is_due AND queue = wanted.queue AND tenant = wanted.tenant
+            AND priority = wanted.priority
+            AND (created_at, id) >= (wanted.created_at, wanted.id) AND due_at <= $1::timestamptz
+        ORDER BY queue, tenant, priority DESC, created_at, id
+        LIMIT 1
+    ) AS head
+), turn AS MATERIALIZED (
+    SELECT tenant, min(number) AS number FROM place GROUP BY tenant ORDER BY number
+), part AS MATERIALIZED (
+    SELECT greatest(1, $7::bigint / nullif(count(*), 0)) AS length FROM turn
+), picked AS MATERIALIZED (
+    SELECT turn.number, job.id, job.fits
+    FROM turn
+    CROSS JOIN part
+    CROSS JOIN LATERAL (
+        SELECT free.id, free.fits
+        FROM (
+            SELECT first.id
+            FROM place
+            CROSS JOIN LATERAL (
+                SELECT priority, created_at, id FROM rota.jobs
+                WHERE is_due AND queue = place.queue AND tenant = place.tenant
+                    AND priority = place.priority
+                    AND (created_at, id) >= (place.created_at, place.id) AND due_at <= $1
+                ORDER BY queue, tenant, priority DESC, created_at, id
+                LIMIT part.length + 8
+            ) AS first
+            WHERE place.tenant = turn.tenant
+            ORDER BY first.priority DESC, first.created_at, first.id
+            LIMIT part.length + 8
+        ) AS next
+        CROSS JOIN LATERAL (
+            SELECT id, (
+-- include: can_run
+            ) AS fits
+            FROM rota.jobs
+            WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS free
+        LIMIT part.length
+    ) AS job
+    LIMIT $7
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = $9::text, lease_taken_at = $1, lease_until = $8::timestamptz
+    FROM picked
+    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
+    RETURNING
+        picked.number, job.id,
+-- include: leased_columns
+)
+SELECT
+    id::text AS job_id,
+-- include: leased_columns
+FROM leased
+ORDER BY number, priority DESC, created_at, id;
+
 -- name: find_first
 -- The first due jobs of partitions, or of one priority in a partition from a job on.
 -- $1 now, $2 how many of each, $3 ids to leave out; $4 tenants, $5 queues, $6 priorities (NULL for
@@ -957,6 +1028,12 @@ FROM (
 ) AS held
 ORDER BY age(needed) DESC
 LIMIT 1;
+
+-- name: count_pages
+-- How many pages of the index of the ready set this session has read since it last reported it.
+SELECT
+    pg_backend_pid() AS session,
+    pg_stat_get_xact_blocks_fetched('rota.jobs_in_line'::regclass)::bigint AS page_count;
 
 -- name: next_due_after
 -- The first instant after $1 at which a job becomes due.

@@ -244,6 +244,11 @@ class PostgresStore(ClosableStore):
         """Remove a job in any state, unless others depend on it."""
         return await self._run_plan(lambda: edits.delete(tenant, job_id))
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """See ``OpenStore.erase``."""
+        now, asked = to_utc(now, "now"), tuple(job_ids)
+        return await self._run_plan(lambda: edits.erase(tenant, asked, now))
+
     async def prune(
         self,
         ended_before: datetime,

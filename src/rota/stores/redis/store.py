@@ -251,6 +251,12 @@ class RedisStore(DocumentVerbs):
         self._refuse_when_unusable()
         return await self._carry_out(lambda: edits.delete(tenant, job_id))
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """See ``OpenStore.erase``."""
+        self._refuse_when_unusable()
+        now, asked = to_utc(now, "now"), tuple(job_ids)
+        return await self._carry_out(lambda: edits.erase(tenant, asked, now))
+
     async def prune(
         self,
         ended_before: datetime,

@@ -1,8 +1,9 @@
 """Moves a tenant to another shard while it works.
 
-First the jobs that have ended are copied. Then the tenant is frozen: once every process knows, none
-leases or writes for it, and the rest is copied, running jobs with their leases last. One write of
-the placement document switches the tenant over. At last the copies on the source are removed.
+First its jobs are copied, but for those that run. Then the tenant is frozen: once every process
+knows, none leases or writes for it; what has changed is copied, running jobs with their leases
+last. One write of the placement document switches the tenant over. At last the copies on the source
+are removed.
 
 A mover may die at any point. Until the switch the tenant lies on the source, and a freeze that is
 not renewed ends; after it the tenant lies on the target. Another mover goes on from the document.
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
-from rota.errors import HasDependentsError, InvalidInputError, JobNotFoundError, MoveConflictError
+from rota.errors import InvalidInputError, MoveConflictError
 from rota.jobs import Job, JobFilter, JobId, JobStatus
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
@@ -129,7 +130,6 @@ class _Run:
         self._claimed = move = store.view.placement.moves[tenant]
         self._source = store.members[move.source]
         self._target = store.members[move.target]
-        self._done = 0
 
     async def complete(self) -> Moved:
         """Do what is left to do, phase by phase."""
@@ -146,7 +146,8 @@ class _Run:
 
     async def _go_on(self) -> None:
         if self._move.phase == "copying":
-            await self._copy_ended()
+            await self._settle(self._move.since)  # who does not know the move would lease copies
+            await self._copy_resting()
             await self._enter("frozen")
         if self._move.phase == "frozen":
             await self._settle(self._move.since)
@@ -227,46 +228,50 @@ class _Run:
         self._report("waiting for other processes", 0, 0)
         await self._clock.sleep(left)
 
-    async def _copy_ended(self) -> None:
-        """Copy what will hardly change, while the tenant works."""
+    async def _copy_resting(self) -> None:
+        """Copy jobs while the tenant works. Few of them change before it is frozen."""
         total, done = await self._source.count(self._tenant), 0
         async for records in self._read(self._source):
-            ended = [
-                each
-                for each in records
-                if isinstance(each, KeptJob) and each.job.status.is_terminal
-            ]
-            await self._load(ended)
+            resting = [each for each in records if not _is_running(each)]
+            await self._load(resting)
             done += len(records)
-            self._report("copying ended jobs", done, total)
+            self._report("copying while the tenant works", done, total)
             await self._renew()
 
     async def _copy_rest(self) -> int:
         """Copy everything as it is now; how many jobs the tenant has."""
         for _ in range(MOST_ROUNDS):
-            async for records in self._read(self._source):
-                await self._make_equal([each for each in records if not _is_running(each)])
-                await self._renew()
-            await self._remove_strangers()
-            await self._copy_running()
+            is_whole = await self._copy_changed()
+            await self._remove_strangers(is_certain=not is_whole)
+            is_whole &= await self._copy_running()
             job_count = await self._source.count(self._tenant)
-            if job_count == await self._target.count(self._tenant):
+            if is_whole and job_count == await self._target.count(self._tenant):
                 return job_count
         raise MoveConflictError(
             f'The jobs of tenant "{self._tenant}" keep changing although it is frozen',
             {"tenant": self._tenant, "target": self._claimed.target},
         )
 
-    async def _copy_running(self) -> None:
+    async def _copy_changed(self) -> bool:
+        """Copy what has changed since the first copy; whether the target has it all now."""
+        is_whole, done, total = True, 0, await self._source.count(self._tenant)
+        async for records in self._read(self._source):
+            is_whole &= await self._make_equal([each for each in records if not _is_running(each)])
+            await self._renew()
+            done += len(records)
+            self._report("copying what has changed", done, total)
+        return is_whole
+
+    async def _copy_running(self) -> bool:
         """Copy running jobs, with leases that last at least as long as their holders know."""
-        cursor, wanted = None, JobFilter(status=JobStatus.RUNNING)
+        cursor, wanted, is_whole = None, JobFilter(status=JobStatus.RUNNING), True
         while True:
             page = await self._source.find(self._tenant, wanted, cursor, PAGE)
-            await self._make_equal([await self._with_attempts(job) for job in page.items])
+            is_whole &= await self._make_equal([await self._with_attempts(it) for it in page.items])
             await self._renew()
             cursor = page.next_cursor
             if cursor is None:
-                return
+                return is_whole
 
     async def _with_attempts(self, job: Job) -> KeptJob:
         attempts = await self._source.attempts(self._tenant, job.id)
@@ -275,24 +280,26 @@ class _Run:
             job = replace(job, lease=lease)
         return KeptJob(job, tuple(attempts))
 
-    async def _make_equal(self, records: Sequence[Record]) -> None:
-        """Have the target hold these records as they are."""
+    async def _make_equal(self, records: Sequence[Record]) -> bool:
+        """Have the target hold these records as they are; False if it would not take one.
+
+        It refuses a job whose idempotency key belongs to one that the source no longer has.
+        """
         jobs = {each.job.id: each.job for each in records if isinstance(each, KeptJob)}
         known = await self._target.get(self._tenant, list(jobs))
         await self._delete(self._target, [each for each in known if known[each] != jobs[each]])
-        await self._load(
-            [
-                each
-                for each in records
-                if not isinstance(each, KeptJob) or known.get(each.job.id) != each.job
-            ]
-        )
-        self._done += len(records)
-        self._report("copying the rest", self._done, 0)
+        missing = [
+            each
+            for each in records
+            if isinstance(each, KeptJob) and known.get(each.job.id) != each.job
+        ]
+        await self._load([each for each in records if not isinstance(each, KeptJob)])
+        return await self._load(missing) == len(missing)
 
-    async def _remove_strangers(self) -> None:
+    async def _remove_strangers(self, *, is_certain: bool) -> None:
         """Remove from the target what the source no longer has."""
-        if await self._target.count(self._tenant) <= await self._source.count(self._tenant):
+        counts = [await each.count(self._tenant) for each in (self._source, self._target)]
+        if not is_certain and counts[1] <= counts[0]:
             return
         async for records in self._read(self._target):
             ids = [each.job.id for each in records if isinstance(each, KeptJob)]
@@ -324,29 +331,28 @@ class _Run:
             ]
             await self._load(fresh)
 
-    async def _load(self, records: Sequence[Record]) -> None:
+    async def _load(self, records: Sequence[Record]) -> int:
+        """How many of them the target did not have."""
+        if not records:
+            return 0
         self._check_claim()
-        await self._target.load(records, self._view.now())
+        return await self._target.load(records, self._view.now())
 
     async def _delete(self, shard: OpenStore, job_ids: Collection[JobId]) -> None:
-        """Remove jobs, with their dependents on that shard; the latest first.
+        """Remove jobs, after their dependents on that shard.
 
         A job stays if an unreadable one depends on it.
         """
-        left = dict.fromkeys(sorted(set(job_ids), reverse=True))
-        while left:
-            job_id = next(iter(left))
+        tried: set[JobId] = set()
+        waiting = [set(job_ids)] if job_ids else []
+        while waiting:
             self._check_claim()
-            try:
-                await shard.delete(self._tenant, job_id)
-            except JobNotFoundError:
-                pass
-            except HasDependentsError:
-                found = await shard.find_dependents(self._tenant, [job_id], PAGE)
-                if found:
-                    left = dict.fromkeys([*(job.id for job in found), *left])
-                    continue
-            del left[job_id]
+            stayed = await shard.erase(self._tenant, waiting.pop(), self._view.now())
+            found = await shard.find_dependents(self._tenant, stayed, PAGE) if stayed else ()
+            dependents = {job.id for job in found} - tried
+            if dependents:
+                tried |= dependents
+                waiting += [set(stayed), dependents]
 
     async def _read(self, shard: OpenStore) -> AsyncIterator[list[KeptJob | UnreadableJob]]:
         """The tenant's jobs on a shard, portion by portion."""

@@ -30,8 +30,8 @@ Phase = Literal["copying", "frozen", "removing"]
 class Move(msgspec.Struct, frozen=True):
     """A tenant on its way to another shard.
 
-    ``copying``: what has ended is copied; the tenant works where it is. ``frozen``: nothing is
-    written for the tenant, so that the rest can be copied; a freeze that its mover does not renew
+    ``copying``: its jobs are copied; the tenant works where it is. ``frozen``: nothing is written
+    for the tenant, so that what has changed can be copied; a freeze that its mover does not renew
     ends at ``until``. ``removing``: the tenant works on the target; the source still has
     ``job_count`` copies.
     """

@@ -198,6 +198,10 @@ class ShardedStore(ClosableStore):
         """See ``JobStore.delete``."""
         return await (await self._locate_writable(tenant)).delete(tenant, job_id)
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """See ``OpenStore.erase``."""
+        return await (await self._locate_writable(tenant)).erase(tenant, job_ids, now)
+
     def listen_for_end(
         self, tenant: str, job_ids: Collection[JobId]
     ) -> AbstractAsyncContextManager[Listener]:

@@ -172,6 +172,13 @@ class SqliteStore(DocumentVerbs):
             lambda connection: commit_plan(connection, edits.delete(tenant, job_id))
         )
 
+    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
+        """See ``OpenStore.erase``."""
+        asked, now = tuple(job_ids), to_utc(now, "now")
+        return await self._commit(
+            lambda connection: commit_plan(connection, edits.erase(tenant, asked, now))
+        )
+
     async def prune(
         self,
         ended_before: datetime,

@@ -12,7 +12,13 @@ from rota.jobs import Job
 from rota.stores.postgres import cursor as cursor_module
 from rota.stores.postgres import lease
 from rota.stores.postgres.connections import Statements
-from rota.stores.postgres.cursor import FRONT_AGAIN_AFTER, Cursor, Cursors, Horizon
+from rota.stores.postgres.cursor import (
+    CHECKED_EVERY,
+    FRONT_AGAIN_AFTER,
+    Cursor,
+    Cursors,
+    Horizon,
+)
 from rota.stores.postgres.lease import LeaseCall
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import LeaseRequest
@@ -121,6 +127,26 @@ async def test_the_pages_a_lease_reads_do_not_grow_with_dead_rows(
     assert by_cursor[1] <= 1.5 * by_cursor[0]
     assert by_cursor[1] < at_front[1] / 5
     assert line.from_front_count == 2
+
+
+async def test_leases_use_the_cursor_while_the_front_lies_behind_many_dead_entries(
+    store: PostgresStore, other: Connection, statements: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = count_from_front(Line(statements, Horizon()), monkeypatch)
+    await churn(other, 10_000)
+    jobs = waiting(20)
+    await store.insert(jobs, NOW)
+    leased = await line.lease(2)
+    line.time += CHECKED_EVERY
+    for _ in range(4):  # measured at the front, the cursor laid there, and continued twice
+        leased += await line.lease(2)
+    assert line.from_front_count == 3
+    await other.execute("VACUUM (INDEX_CLEANUP ON) jobs")
+    line.go_to_front()
+    for _ in range(3):
+        leased += await line.lease(2)
+    assert line.from_front_count == 6
+    assert ids(leased) == ids(jobs[:16])
 
 
 @pytest.mark.usefixtures("reader")

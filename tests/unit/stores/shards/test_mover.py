@@ -21,11 +21,11 @@ from tests.unit.stores.shards.moving import (
 
 from rota.clock.idle import in_flight
 from rota.errors import InvalidInputError, MoveConflictError, TenantMovingError
-from rota.jobs import JobStatus, decide_complete
+from rota.jobs import JobStatus, decide_complete, make_job_id
 from rota.runtime.wiring import open_store
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import HeldLease, KeptJob, QueueDepth
-from rota.stores.shards.mover import Moved, Mover, _Run
+from rota.stores.protocol import HeldLease, KeptJob, QueueDepth, UnreadableJob
+from rota.stores.shards.mover import PAGE, Moved, Mover, _Run
 from rota.stores.shards.store import ShardedStore
 from rota.testing import VirtualClock
 from rota.testing.builders import a_job
@@ -248,6 +248,65 @@ async def test_what_was_deleted_or_changed_after_the_first_copy_is_so_on_the_tar
     found = await store.get(MOVING, [job.id for job in (parent, child, kept, grandchild)])
     assert {job.last_error for job in found.values()} == {None}
     assert found[grandchild.id].dependencies == (parent.id,)
+
+
+async def test_waiting_jobs_are_copied_only_once_every_process_knows_of_the_move() -> None:
+    """A process that does not know it would lease the copies."""
+    world, store, mover = await open_quiet()
+    await store.insert([a_job(tenant=MOVING)], START)
+
+    async def check() -> None:
+        moving = asyncio.create_task(mover.move(MOVING, TARGET))
+        await world.clock.sleep(store.view.timing.settled_after - SECOND)
+        assert await world.stores[TARGET].count(MOVING) == 0
+        await moving
+
+    await world.run(check())
+    assert await world.stores[TARGET].count(MOVING) == 1
+
+
+async def test_a_key_that_was_freed_and_given_again_after_the_first_copy_is_moved() -> None:
+    world, store, mover = await open_quiet()
+    first, again = (a_job(tenant=MOVING, idempotency_key="k") for _ in range(2))
+    await store.insert([first], START)
+    (taken,) = await take(store, START)
+    await end(store, taken)
+    copies = [each for each in await dump_all(world.stores[SOURCE]) if isinstance(each, KeptJob)]
+    await world.stores[TARGET].load(copies, START)
+    await store.delete(MOVING, first.id)
+    await store.insert([again], START)
+    await world.run(mover.move(MOVING, TARGET))
+    await store.view.change(lambda known: known)
+    assert set(await store.get(MOVING, [first.id, again.id])) == {again.id}
+
+
+async def test_jobs_go_after_all_that_depend_on_them_and_stay_below_an_unreadable_one(
+    tmp_path: Path,
+) -> None:
+    first, held = a_job(tenant=MOVING), a_job(tenant=MOVING)
+    second = a_job(tenant=MOVING, dependencies=[first.id])
+    wide = [a_job(tenant=MOVING, dependencies=[second.id]) for _ in range(PAGE + 20)]
+    unreadable = UnreadableJob(make_job_id(START, 7), MOVING, "q", (held.id,), b"{}")
+    async with AsyncExitStack() as stack:
+        opened = {name: await open_store(f"sqlite:///{tmp_path}/{name}.db") for name in NAMES}
+        for each in opened.values():
+            await stack.enter_async_context(each)
+        world = World(opened, VirtualClock(START))
+        store = await world.open()
+        await store.insert([first, second, *wide, held], START)
+        await opened[SOURCE].load([unreadable], START)
+        await world.run(_delete_there(world, [first.id, held.id]))
+        assert await opened[SOURCE].count(MOVING) == 2  # the unreadable one is counted
+        assert set(await opened[SOURCE].get(MOVING, [first.id, held.id])) == {held.id}
+
+
+async def _delete_there(world: World, job_ids: list[str]) -> None:
+    """Have a mover remove jobs from the source."""
+    store = await world.open()
+    mover = Mover(store, world.clock)
+    await store.view.change(lambda known: mover._claim(known, MOVING, TARGET))
+    run = _Run(store, world.clock, mover._report, MOVING)
+    await run._delete(world.stores[SOURCE], job_ids)
 
 
 async def test_a_job_inserted_by_a_call_that_took_far_too_long_is_not_lost() -> None:
