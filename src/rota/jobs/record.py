@@ -114,8 +114,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``jitter`` is a duration such as ``5m``: each occurrence starts up to that much later, always by
     the same amount. ``alert_after`` is a duration too: there is an alert when no occurrence has
     succeeded that long after one was due. ``unmet_since`` is the first occurrence since the last
-    success that has not succeeded; it is kept only for that alert. ``is_continued``: the next job of
-    the series was created while this one ran, so its end creates none.
+    success that has not succeeded; it is kept only for that alert. ``is_continued``: the next job
+    of the series was created while this one ran, so its end creates none.
     """
 
     cron: str | None = None
