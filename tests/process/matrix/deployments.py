@@ -18,7 +18,7 @@ DECLARED = ("--tasks", "tests.process.matrix.tasks:registrations")
 SETTINGS = {
     "WORKER_POLL_MS": "200",
     "WORKER_BATCH": "5",
-    "WORKER_LEASE_MS": "1000",
+    "WORKER_LEASE_MS": "5000",
     "WORKER_MAX_ATTEMPTS": "1",
     "ROTA_WATCH_MS": "500",
 }
