@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.process.fleet import wait_for
 from tests.process.matrix.deployments import DEPLOYMENTS, Deployment, deployed
+from tests.process.service.up_process import PATIENCE_SECONDS
 from tests.unit.cli.conftest import RunRota, rota
 
 from rota import open_store
@@ -313,7 +314,7 @@ def see_attempts(cell: Cell, rota: RunRota) -> str:
 
 def show_page(running: Deployment, path: str) -> str:
     origin = running.url.removesuffix("/rota")
-    with httpx2.Client(base_url=running.url, follow_redirects=False) as browser:
+    with httpx2.Client(base_url=running.url, timeout=PATIENCE_SECONDS) as browser:
         entered = browser.post(
             "/admin/sign-in", data={"token": running.token}, headers={"origin": origin}
         )
