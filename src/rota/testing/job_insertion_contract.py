@@ -498,6 +498,49 @@ class SeriesContract(JobStoreFixture):
         expect((await end(jobs, leased)).successor, None)
         expect([job.id for job in await everything(jobs)], sorted([leased.id, there.id]))
 
+    async def test_a_job_amended_while_it_runs_passes_the_amendment_on(
+        self, jobs: JobStore
+    ) -> None:
+        leased = await _start_series(jobs)
+        await jobs.amend("default", leased.id, {"payload": [2], "priority": 9}, NOW)
+        applied = await end(jobs, leased)
+        successor = applied.successor
+        expect(successor and (successor.payload, successor.priority), ([2], 9))
+        kept = await find(jobs, leased.id)
+        expect(kept and (kept.payload, kept.priority), ([2], 9))
+
+    async def test_a_series_paused_during_a_run_waits_afterwards(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs)
+        await jobs.amend("default", leased.id, {"is_paused": True}, NOW)
+        successor = (await end(jobs, leased)).successor
+        kept = successor and await find(jobs, successor.id)
+        expect(kept and (kept.is_paused, kept.due_at), (True, PAUSED_UNTIL))
+        expect(await take(jobs, NOW + DAY), [])
+
+    async def test_a_series_resumed_during_a_run_goes_on(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, is_paused=True)
+        await jobs.amend("default", leased.id, {"is_paused": False}, NOW)
+        successor = (await end(jobs, leased)).successor
+        expect(successor and (successor.is_paused, successor.due_at), (False, NOW + DAY))
+
+    async def test_a_completed_job_of_a_series_can_be_removed(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, auto_remove=True)
+        applied = await end(jobs, leased)
+        expect(applied.is_removed, expected=True)
+        expect(applied.job and applied.job.status, JobStatus.COMPLETED)
+        expect(await statuses(jobs, leased), [None])
+        expect(len(await everything(jobs)), 1)
+        expect(await jobs.attempts("default", leased.id), [])
+
+    async def test_the_id_of_a_successor_follows_from_its_parent(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs)
+        applied = await end(jobs, leased)
+        expect(applied.successor and applied.successor.id, derive_job_id(leased.id, NOW))
+
+
+class OverlapContract(JobStoreFixture):
+    """A series whose occurrences may overlap creates its next job once, while one runs."""
+
     async def test_a_series_goes_on_once_also_when_its_next_job_was_removed(
         self, jobs: JobStore
     ) -> None:
@@ -548,45 +591,6 @@ class SeriesContract(JobStoreFixture):
         with pytest.raises(InvalidInputError, match=leased.id):
             await jobs.apply(both, NOW)
         expect(len(await everything(jobs)), 1)
-
-    async def test_a_job_amended_while_it_runs_passes_the_amendment_on(
-        self, jobs: JobStore
-    ) -> None:
-        leased = await _start_series(jobs)
-        await jobs.amend("default", leased.id, {"payload": [2], "priority": 9}, NOW)
-        applied = await end(jobs, leased)
-        successor = applied.successor
-        expect(successor and (successor.payload, successor.priority), ([2], 9))
-        kept = await find(jobs, leased.id)
-        expect(kept and (kept.payload, kept.priority), ([2], 9))
-
-    async def test_a_series_paused_during_a_run_waits_afterwards(self, jobs: JobStore) -> None:
-        leased = await _start_series(jobs)
-        await jobs.amend("default", leased.id, {"is_paused": True}, NOW)
-        successor = (await end(jobs, leased)).successor
-        kept = successor and await find(jobs, successor.id)
-        expect(kept and (kept.is_paused, kept.due_at), (True, PAUSED_UNTIL))
-        expect(await take(jobs, NOW + DAY), [])
-
-    async def test_a_series_resumed_during_a_run_goes_on(self, jobs: JobStore) -> None:
-        leased = await _start_series(jobs, is_paused=True)
-        await jobs.amend("default", leased.id, {"is_paused": False}, NOW)
-        successor = (await end(jobs, leased)).successor
-        expect(successor and (successor.is_paused, successor.due_at), (False, NOW + DAY))
-
-    async def test_a_completed_job_of_a_series_can_be_removed(self, jobs: JobStore) -> None:
-        leased = await _start_series(jobs, auto_remove=True)
-        applied = await end(jobs, leased)
-        expect(applied.is_removed, expected=True)
-        expect(applied.job and applied.job.status, JobStatus.COMPLETED)
-        expect(await statuses(jobs, leased), [None])
-        expect(len(await everything(jobs)), 1)
-        expect(await jobs.attempts("default", leased.id), [])
-
-    async def test_the_id_of_a_successor_follows_from_its_parent(self, jobs: JobStore) -> None:
-        leased = await _start_series(jobs)
-        applied = await end(jobs, leased)
-        expect(applied.successor and applied.successor.id, derive_job_id(leased.id, NOW))
 
 
 async def _start_series(
