@@ -190,7 +190,7 @@ async def test_a_series_does_not_fork_when_an_occurrence_outlives_its_successor(
 
     shop.make_worker({"work": outlast_the_next})
     rule = Recurrence(interval="1m", start=NOW, overlap="allow")
-    first = {"occurrence_at": NOW, "due_at": NOW, "auto_remove": True}
+    first: dict[str, Any] = {"occurrence_at": NOW, "due_at": NOW, "auto_remove": True}
     await shop.add(recurrence=rule, **first)
     shop.start()
     await shop.pass_time(20 * MINUTE + SECOND)
