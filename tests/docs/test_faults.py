@@ -62,6 +62,13 @@ def test_every_test_that_is_named_exists() -> None:
     assert missing_tests(PAGE) == []
 
 
+def test_every_defect_names_tests_that_exist() -> None:
+    page = (ROOT / "docs/defects.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()]
+    assert [row for row in rows if not _TEST.search(row)] == []
+    assert missing_tests(page) == []
+
+
 def test_a_test_that_does_not_exist_is_noticed() -> None:
     here = "tests/docs/test_faults.py"
     there = f"`{here}::test_every_fault_is_there_in_order`"

@@ -114,7 +114,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``jitter`` is a duration such as ``5m``: each occurrence starts up to that much later, always by
     the same amount. ``alert_after`` is a duration too: there is an alert when no occurrence has
     succeeded that long after one was due. ``unmet_since`` is the first occurrence since the last
-    success that has not succeeded; it is kept only for that alert.
+    success that has not succeeded; it is kept only for that alert. ``is_continued``: the next job
+    of the series was created while this one ran, so its end creates none.
     """
 
     cron: str | None = None
@@ -131,6 +132,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     jitter: str | None = None
     alert_after: str | None = None
     unmet_since: Instant | None = None
+    is_continued: bool = False
 
     @property
     def text(self) -> str:
@@ -250,7 +252,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     path: tuple[JobStatus, ...]
     """The statuses it goes through, starting with the current one.
 
-    Each step is an allowed transition.
+    Each step is an allowed transition. A single status: the job stays as it is, and only the next
+    job of its series is created; no other change of the call concerns it.
     """
     expected_token: int
     attempt: Attempt | None = None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rota.errors import RotaError
 from rota.jobs.codec import format_instant
 from rota.jobs.identity import derive_job_id
-from rota.jobs.record import PAUSED_UNTIL, Job, JobId, Recurrence
+from rota.jobs.record import PAUSED_UNTIL, Change, Job, JobId, Recurrence
 from rota.jobs.states import Ending, JobStatus
 from rota.triggers import Trigger
 from rota.triggers.cron import CronTrigger, Every, parse_cron
@@ -72,6 +72,7 @@ def make_trigger(recurrence: Recurrence) -> Trigger:
             jitter=None,
             alert_after=None,
             unmet_since=None,
+            is_continued=False,
         )
     )
 
@@ -283,19 +284,19 @@ def _within_limits(
         return SeriesEnd("its rule has no further occurrence")
     if recurrence.until is not None and at > recurrence.until:
         return SeriesEnd("its next occurrence would be after its until")
-    return NextOccurrence(at, missed_count, msgspec.structs.replace(recurrence, count=left))
+    return NextOccurrence(at, missed_count, replace(recurrence, count=left, is_continued=False))
 
 
 def continue_series(
     job: Job, now: datetime, *, skips_missed: bool = False, has_succeeded: bool = False
 ) -> dict[str, Any]:
-    """The fields of a ``Change`` that continue the job's series; none without a series.
+    """The fields of a ``Change`` that continue the job's series; none if it has gone on already.
 
     The successor starts without attempts and without dependencies: those belong to the first
     occurrence. ``skips_missed``: the series goes on after now, whatever its catch-up says.
     """
     recurrence = job.recurrence
-    if recurrence is None:
+    if recurrence is None or recurrence.is_continued:
         return {}
     rule = replace(recurrence, catch_up="once") if skips_missed else recurrence
     occurrence_at = job.occurrence_at or job.due_at
@@ -342,19 +343,21 @@ def is_skipped(job: Job) -> bool:
     return job.last_error == MISSED and job.ending is Ending.CANCELLED
 
 
-def begin_beside(job: Job, now: datetime) -> Job | None:
-    """The next job of a series with overlapping occurrences, created when the current one starts.
+def begin_beside(job: Job, now: datetime) -> Change | None:
+    """Create the next job of a series with overlapping occurrences when the current one starts.
 
-    None for other series. Its id is the one that the end of the job would give it, so it is created
-    once.
+    None for other series, and for a job that has done so in an earlier attempt. The store notes
+    with the job that its series goes on, so that neither its end nor a retry creates another.
     """
-    if job.recurrence is None or job.recurrence.overlap != "allow":
+    rule = job.recurrence
+    if rule is None or rule.overlap != "allow" or rule.is_continued:
         return None
     occurrence_at = job.occurrence_at or job.due_at
-    following = next_occurrence(job.recurrence, occurrence_at, now, series_id=series_of(job))
+    following = next_occurrence(rule, occurrence_at, now, series_id=series_of(job))
     if isinstance(following, SeriesEnd):
         return None
-    return _follow(job, occurrence_at, following, now)
+    successor = _follow(job, occurrence_at, following, now)
+    return Change(job=job, path=(job.status,), expected_token=job.last_token, successor=successor)
 
 
 def reschedule(job: Job, recurrence: Recurrence, now: datetime) -> dict[str, Any]:
@@ -364,8 +367,10 @@ def reschedule(job: Job, recurrence: Recurrence, now: datetime) -> dict[str, Any
     rule. Any other job moves to the rule's next occurrence. If there is none, the job keeps its
     occurrence and is the last.
     """
-    if job.recurrence is not None and recurrence.alert_after is not None:
-        recurrence = replace(recurrence, unmet_since=job.recurrence.unmet_since)
+    if job.recurrence is not None:
+        recurrence = replace(recurrence, is_continued=job.recurrence.is_continued)
+        if recurrence.alert_after is not None:
+            recurrence = replace(recurrence, unmet_since=job.recurrence.unmet_since)
     has_begun = job.status is JobStatus.RUNNING or job.attempt_count > 0
     if has_begun or job.due_at <= now or is_same_timing(job.recurrence, recurrence):
         return {"recurrence": recurrence}

@@ -204,7 +204,7 @@ def _recurrence_fields(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidJobError("recurrence", f"must be an object, got {type_name(value)}")
     for name in value:
-        if name not in defaults or name == "unmet_since":
+        if name not in defaults or name in ("unmet_since", "is_continued"):
             raise InvalidJobError(f"recurrence.{str(name)[:40]}", "is not a field")
     return defaults | dict(value)
 

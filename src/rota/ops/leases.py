@@ -399,10 +399,10 @@ class HttpLeases:
         held_back = [(job, attempts.Result(it)) for job, it in judged if isinstance(it, Closed)]
         await self._apply(held_back, now)
         passed = [job for job, verdict in judged if not isinstance(verdict, Closed)]
-        beside = [after for job in passed if (after := begin_beside(job, now)) is not None]
+        beside = [change for job in passed if (change := begin_beside(job, now)) is not None]
         if beside:
-            with suppress(RotaError):  # its end also creates the next job of the series
-                await self._store.insert(beside, now)
+            with suppress(RotaError):  # otherwise the end of the job creates it
+                await self._store.apply(beside, now)
         return passed
 
     async def _read_gates(self, leased: Sequence[Job]) -> frozenset[str]:

@@ -31,7 +31,7 @@ from rota.rail.noted_series import note_alerts
 SHOWN = 5
 RULE_FIELDS = ("cron", "rrule", "interval")
 JOB_FIELDS = ("queue", "priority", "payload")
-_NOT_SHOWN = {"unmet_since"}
+_NOT_SHOWN = {"unmet_since", "is_continued"}
 _NOT_IN_DEFINITION = ("until", "count")
 
 

@@ -8,23 +8,31 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from rota.errors import DependencyCycleError, DuplicateJobError, UnknownDependencyError
+from rota.errors import (
+    DependencyCycleError,
+    DuplicateJobError,
+    InvalidInputError,
+    UnknownDependencyError,
+)
 from rota.jobs import (
     PAUSED_UNTIL,
+    Change,
     Discarded,
     Failed,
     Interrupted,
     Job,
     JobStatus,
     Outcome,
+    Overlap,
     Recurrence,
     Snoozed,
     Succeeded,
+    begin_beside,
     decide_cancel,
     decide_complete,
     derive_job_id,
 )
-from rota.stores.protocol import Applied, Inserted, JobStore
+from rota.stores.protocol import Applied, HeldLease, Inserted, JobStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import (
     DAY,
@@ -530,13 +538,72 @@ class SeriesContract(JobStoreFixture):
         expect(applied.successor and applied.successor.id, derive_job_id(leased.id, NOW))
 
 
+class OverlapContract(JobStoreFixture):
+    """A series whose occurrences may overlap creates its next job once, while one runs."""
+
+    async def test_a_series_goes_on_once_also_when_its_next_job_was_removed(
+        self, jobs: JobStore
+    ) -> None:
+        for outcome in (Succeeded(), Discarded("no")):
+            leased = await _start_series(jobs, overlap="allow")
+            beside = await _begin_beside(jobs, leased)
+            expect(beside and await find(jobs, beside.id), beside)
+            await jobs.delete("default", beside.id if beside else "")
+            expect((await end(jobs, leased, outcome)).successor, None)
+            expect(await take(jobs, NOW + DAY), [])
+
+    async def test_a_retry_does_not_begin_the_next_job_again(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, overlap="allow")
+        beside = await _begin_beside(jobs, leased)
+        await jobs.delete("default", beside.id if beside else "")
+        await end(jobs, leased, Interrupted())
+        (again,) = await take(jobs)
+        expect(begin_beside(again, NOW), None)
+        await jobs.amend(
+            "default", again.id, {"reschedule": replace(DAILY, zone="Asia/Tokyo")}, NOW
+        )
+        expect((await end(jobs, again)).successor, None)
+        expect(len(await everything(jobs)), 1)
+
+    async def test_a_job_whose_series_goes_on_runs_on_as_it_is(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, overlap="allow")
+        await jobs.extend([HeldLease(leased.id, leased.last_token)], NOW + DAY, NOW)
+        extended = await find(jobs, leased.id)
+        expect((await _begin_beside(jobs, leased)) is not None, expected=True)
+        kept = await find(jobs, leased.id)
+        rule = kept and kept.recurrence
+        expect(rule and rule.is_continued, expected=True)
+        expect(kept and replace(kept, recurrence=leased.recurrence), extended)
+        expect(await _begin_beside(jobs, leased), None)
+        expect(len(await everything(jobs)), 2)
+
+    async def test_a_holder_that_lost_its_lease_begins_no_next_job(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, overlap="allow")
+        await end(jobs, leased, Interrupted())
+        (again,) = await take(jobs)
+        expect(await _begin_beside(jobs, leased), None)
+        applied = await end(jobs, again)
+        expect(applied.successor and applied.successor.due_at, NOW + DAY)
+
+    async def test_a_next_job_and_an_end_in_one_call_are_refused(self, jobs: JobStore) -> None:
+        leased = await _start_series(jobs, overlap="allow")
+        both = [cast("Change", begin_beside(leased, NOW)), decide_complete(leased, NOW)]
+        with pytest.raises(InvalidInputError, match=leased.id):
+            await jobs.apply(both, NOW)
+        expect(len(await everything(jobs)), 1)
+
+
 async def _start_series(
-    jobs: JobStore, *, auto_remove: bool = False, is_paused: bool = False
+    jobs: JobStore,
+    *,
+    auto_remove: bool = False,
+    is_paused: bool = False,
+    overlap: Overlap = "skip",
 ) -> Job:
     job = a_job(
         due_at=NOW,
         occurrence_at=NOW,
-        recurrence=DAILY,
+        recurrence=replace(DAILY, overlap=overlap),
         idempotency_key="series",
         occurrence=a_job().id,
         auto_remove=auto_remove,
@@ -545,6 +612,12 @@ async def _start_series(
     await jobs.insert([job], NOW)
     (leased,) = await take(jobs)
     return leased
+
+
+async def _begin_beside(jobs: JobStore, leased: Job) -> Job | None:
+    """The next job of the series, created as the holder of the lease does."""
+    (applied,) = await jobs.apply([cast("Change", begin_beside(leased, NOW))], NOW)
+    return applied.successor
 
 
 def _following(leased: Job) -> Job:

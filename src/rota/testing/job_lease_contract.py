@@ -21,6 +21,7 @@ from rota.jobs import (
     Snoozed,
     Succeeded,
     aged_key,
+    begin_beside,
     decide_cancel,
     decide_complete,
     decide_hand_back,
@@ -553,6 +554,15 @@ class WakingContract(JobStoreFixture):
         (leased,) = await take(jobs)
         async with jobs.listen() as listener:
             await end(jobs, leased)
+            await _heard(asyncio.create_task(listener.wait()))
+
+    async def test_the_next_job_beside_a_running_one_wakes(self, jobs: JobStore) -> None:
+        hourly = Recurrence(interval="1h", start=NOW, overlap="allow")
+        await jobs.insert([a_job(recurrence=hourly, occurrence_at=NOW)], NOW)
+        (leased,) = await take(jobs)
+        beside = begin_beside(leased, NOW)
+        async with jobs.listen() as listener:
+            await jobs.apply([] if beside is None else [beside], NOW)
             await _heard(asyncio.create_task(listener.wait()))
 
     async def test_every_listener_is_woken(self, jobs: JobStore) -> None:

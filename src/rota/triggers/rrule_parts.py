@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Self
+from zoneinfo import ZoneInfo
 
 from rota.errors import NoOccurrenceError
 from rota.triggers import zone as zones
@@ -279,17 +280,16 @@ class Frame:
         ends = self._ends_of(year)
         return self.offset_at(at), ends[bisect_right(ends, at)]
 
-    def _ends_of(self, year: int) -> list[int]:
+    def _ends_of(self, year: int) -> tuple[int, ...]:
         """The changes of offset in the year, and its end."""
         known = self._years.get(year)
         if known is None:
-            first, last = (datetime(each, 1, 1, tzinfo=UTC) for each in (year, year + 1))
-            bounds = instant_seconds(first), instant_seconds(last)
-            known = self._years[year] = [*(it[0] for it in self.transitions(*bounds)), bounds[1]]
+            find = _shared_ends if isinstance(self.zone, ZoneInfo) else _find_ends
+            known = self._years[year] = find(self.zone, year)
         return known
 
     @cached_property
-    def _years(self) -> dict[int, list[int]]:
+    def _years(self) -> dict[int, tuple[int, ...]]:
         """What is known of each year that a search has seen."""
         return {}
 
@@ -311,6 +311,16 @@ class Frame:
         for change in zones.transitions_between(as_instant(start), as_instant(end), self.zone):
             at = instant_seconds(change.at)
             yield at, _whole_seconds(change.before), _whole_seconds(change.after)
+
+
+def _find_ends(zone: tzinfo, year: int) -> tuple[int, ...]:
+    first, last = (datetime(each, 1, 1, tzinfo=UTC) for each in (year, year + 1))
+    changes = zones.transitions_between(first, last, zone)
+    return (*(instant_seconds(change.at) for change in changes), instant_seconds(last))
+
+
+_shared_ends = lru_cache(maxsize=2_048)(_find_ends)
+"""For zones that can be keys: every rule in a zone needs the same years."""
 
 
 def _calm_offset(shown: datetime) -> int | None:

@@ -211,7 +211,7 @@ def _nth_bit(mask: int, number: int) -> int:
 
 _WINDOW = 2 * LONGEST_SHIFT
 
-_DENSE = 4 * DAY
+_DENSE = 8 * DAY
 """If wall times are this close, it pays to know the transitions of the whole year."""
 
 _MOST_EMPTY_WINDOWS = 100

@@ -175,15 +175,15 @@ class Producer:
         self._executor.submit(self._quarantine.admit(waiting))
 
     async def _begin_beside(self, jobs: Sequence[Job]) -> None:
-        """Insert the next occurrence now for series whose occurrences may overlap."""
+        """Create the next occurrence now for series whose occurrences may overlap."""
         recurring = [job for job in jobs if job.recurrence is not None]
         if not recurring:
             return
         now = self._resources.clock.now()
-        beside = [after for job in recurring if (after := begin_beside(job, now)) is not None]
+        beside = [change for job in recurring if (change := begin_beside(job, now)) is not None]
         if beside:
-            with suppress(RotaError):  # the end of the job inserts it as well
-                await self._resources.store.insert(beside, now)
+            with suppress(RotaError):  # otherwise the end of the job creates it
+                await self._resources.store.apply(beside, now)
 
     async def _refresh_gate(self) -> None:
         """Refresh the gate before anything is held, so that a hanging store costs no lease.

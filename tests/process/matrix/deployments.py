@@ -18,7 +18,7 @@ DECLARED = ("--tasks", "tests.process.matrix.tasks:registrations")
 SETTINGS = {
     "WORKER_POLL_MS": "200",
     "WORKER_BATCH": "5",
-    "WORKER_LEASE_MS": "1000",
+    "WORKER_LEASE_MS": "5000",
     "WORKER_MAX_ATTEMPTS": "1",
     "ROTA_WATCH_MS": "500",
 }
@@ -50,7 +50,8 @@ class Deployment:
         """The metrics of the process in which the worker runs."""
         if self._worker is None:
             return self.scrape()
-        return httpx2.get(_read_url(self._worker, "Metrics: ")).raise_for_status().text
+        address = _read_url(self._worker, "Metrics: ")
+        return httpx2.get(address, timeout=PATIENCE_SECONDS).raise_for_status().text
 
     def stop_worker(self) -> None:
         """End the worker, if it can be ended without the server."""

@@ -2,6 +2,7 @@
 
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -64,13 +65,13 @@ class HttpWorker:
             case "matrix.fail":
                 return int({}[payload["key"]])
             case "matrix.hold":
-                self._hold(payload["seconds"], held)
+                self._hold(Path(payload["released_by"]), held)
         return None
 
-    def _hold(self, seconds: float, held: dict[str, Any]) -> None:
+    def _hold(self, released_by: Path, held: dict[str, Any]) -> None:
         """Extend the lease meanwhile, as it would expire."""
-        for _ in range(int(seconds / 0.3)):
-            self._is_stopping.wait(0.3)
+        self._is_stopping.wait(1.2)
+        while not (released_by.exists() or self._is_stopping.wait(0.3)):
             self._post("/leases/extend", {"worker": "http-1", "leases": [held]})
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """The tasks that run in every deployment. The store is that of ``ROTA_STORE``."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from rota import Rota
 from rota.clock.system import SystemClock
@@ -25,9 +26,11 @@ def _look_up(key: str) -> str:
 
 
 @app.task(name="matrix.hold")
-async def hold(seconds: float) -> None:
-    """Take longer than a lease lasts."""
-    await SystemClock().sleep(timedelta(seconds=seconds))
+async def hold(released_by: str) -> None:
+    """Take more than a second, and as long as there is no file of that name."""
+    await SystemClock().sleep(timedelta(seconds=1.2))
+    while not Path(released_by).exists():  # noqa: ASYNC240 - a look that takes no time
+        await SystemClock().sleep(timedelta(milliseconds=50))
 
 
 @app.task(name="matrix.notify", notifies=True)

@@ -1,12 +1,17 @@
 """/series: list, detail, pause, resume, run now, cancel, preview."""
 
 from datetime import UTC, datetime, timedelta
+from threading import Thread, current_thread, main_thread
+from typing import Any
 
+import pytest
 from tests.server.api.conftest import make
 from tests.server.api.neighbours import Neighbours
 from tests.server.service import NO_ID, field_of
 
 from rota.auth.caller import Scope
+from rota.ops.series import preview_series
+from rota.server.api import series
 
 SERIES = "/api/v1/series"
 DAILY = {"cron": "0 9 * * *", "zone": "Europe/London"}
@@ -76,6 +81,25 @@ async def test_a_rule_is_tried_out_with_the_changes_of_the_clocks(neighbours: Ne
     gap = {"cron": "30 1 * * *", "zone": "Europe/London", "start": "2027-03-27T12:00:00Z"}
     told = (await neighbours.ours.post(f"{SERIES}/preview", json={"recurrence": gap})).json()
     assert told["skipped"] == ["2027-03-28 01:30 does not exist: clocks go forward 01:00 → 02:00"]
+
+
+async def test_a_rule_is_tried_out_beside_the_event_loop(
+    neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rare rule takes a while, and other requests do not wait for it."""
+    threads: list[Thread] = []
+
+    def note(*given: Any) -> Any:
+        threads.append(current_thread())
+        return preview_series(*given)
+
+    monkeypatch.setattr(series, "preview_series", note)
+    rare = "FREQ=SECONDLY;INTERVAL=7919;BYHOUR=3;BYMINUTE=7;BYSECOND=11"
+    order = {"recurrence": {"rrule": rare, "zone": "America/New_York"}, "count": 3}
+    told = (await neighbours.ours.post(f"{SERIES}/preview", json=order)).json()
+    assert len(told["occurrences"]) == 3
+    assert threads
+    assert main_thread() not in threads
 
 
 async def test_another_tenant_sees_and_touches_none(neighbours: Neighbours) -> None:

@@ -89,7 +89,8 @@ def test_all_in_parallel_begins_the_next_missed_occurrence_at_once() -> None:
     now = START + 3.5 * HOUR
     beside = begin_beside(running("all", started_at=now, overlap="allow"), now)
     assert beside is not None
-    assert beside.due_at == START + HOUR
+    assert beside.successor is not None
+    assert beside.successor.due_at == START + HOUR
 
 
 @pytest.mark.parametrize(

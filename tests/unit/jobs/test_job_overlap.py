@@ -47,6 +47,13 @@ def ended(job: Job, now: datetime) -> tuple[Job, int]:
     return change.successor, change.missed_count
 
 
+def follow_beside(job: Job, now: datetime) -> Job:
+    change = begin_beside(job, now)
+    assert change is not None
+    assert change.successor is not None
+    return change.successor
+
+
 def test_skip_drops_occurrences_during_the_run_and_reports_them_to_the_next() -> None:
     successor, missed_count = ended(running("skip", START), START + 2.5 * HOUR)
     assert (successor.due_at, missed_count, successor.missed_count) == (START + 3 * HOUR, 2, 2)
@@ -96,15 +103,22 @@ def test_a_rule_that_has_ended_queues_nothing() -> None:
 
 def test_allow_makes_the_next_when_the_present_one_starts() -> None:
     job = running("allow", START)
-    beside = begin_beside(job, START + timedelta(minutes=1))
-    assert beside is not None
+    beside = follow_beside(job, START + timedelta(minutes=1))
     assert (beside.id, beside.due_at) == (derive_job_id(job.id, START), START + HOUR)
     assert ended(job, START + 5 * HOUR)[0].id == beside.id
 
 
+def test_what_follows_already_is_created_by_no_retry_and_no_end() -> None:
+    job = running("allow", START)
+    continued = replace(job, recurrence=replace(hourly("allow"), is_continued=True))
+    assert begin_beside(continued, START) is None
+    assert decide_complete(continued, START + HOUR).successor is None
+    beside = follow_beside(job, START)
+    assert beside.recurrence == hourly("allow")
+
+
 def test_missed_occurrences_are_skipped_with_overlap_allow_too() -> None:
-    beside = begin_beside(running("allow", START), START + 5.5 * HOUR)
-    assert beside is not None
+    beside = follow_beside(running("allow", START), START + 5.5 * HOUR)
     assert beside.due_at == START + 6 * HOUR
 
 

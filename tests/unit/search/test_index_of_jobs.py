@@ -216,6 +216,19 @@ async def test_progress_says_how_far_a_search_has_looked(
     assert 0 < (page.progress.share or 0) < 0.5
 
 
+async def test_an_old_match_is_on_the_first_page(
+    store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call reads far fewer jobs than there are newer ones, and finds it by the index."""
+    oldest = a_job(name="Receipt 1234", created_at=START - timedelta(hours=1))
+    await load(store, [oldest, *some_jobs(250, START, Random(19))])
+    await make_indexer(store, clock).run_once()
+    monkeypatch.setattr(lookup, "MOST_LOOKED_AT", 20)
+    page = await search_jobs(store, "default", parse_query("receipt 1234"))
+    assert [job.id for job in page.items] == [oldest.id]
+    assert not page.has_more
+
+
 async def test_small_tenants_have_no_index(store: MemoryStore, clock: VirtualClock) -> None:
     await load(store, some_jobs(5, START, Random(16)))
     assert await make_indexer(store, clock).run_once() == 0

@@ -1,7 +1,7 @@
 """How many jobs a worker takes, and when it looks for more."""
 
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -172,6 +172,30 @@ async def test_occurrences_that_may_overlap_begin_beside_each_other(shop: Worksh
     shop.start()
     await shop.pass_time(MINUTE + SECOND)
     assert len(running) == len(set(running)) == 2
+
+
+@pytest.mark.parametrize("fails_once", [False, True])
+async def test_a_series_does_not_fork_when_an_occurrence_outlives_its_successor(
+    shop: Workshop, *, fails_once: bool
+) -> None:
+    """The successor has ended and was removed by then: the end and a retry create no other."""
+    began: list[datetime] = []
+
+    async def outlast_the_next(context: Context) -> None:
+        began.append(context.scheduled_for)
+        if context.scheduled_for == NOW:
+            await shop.clock.sleep(5 * MINUTE)
+        if fails_once and context.scheduled_for == NOW and began.count(NOW) == 1:
+            raise OSError("once")
+
+    shop.make_worker({"work": outlast_the_next})
+    rule = Recurrence(interval="1m", start=NOW, overlap="allow")
+    first: dict[str, Any] = {"occurrence_at": NOW, "due_at": NOW, "auto_remove": True}
+    await shop.add(recurrence=rule, **first)
+    shop.start()
+    await shop.pass_time(20 * MINUTE + SECOND)
+    later = [at for at in began if at != NOW]
+    assert later == [NOW + number * MINUTE for number in range(1, 21)]
 
 
 async def test_each_lease_with_jobs_is_reported(shop: Workshop) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from rota.errors import IllegalMoveError
+from rota.errors import IllegalMoveError, InvalidInputError
 from rota.jobs import (
     PAUSED_UNTIL,
     Change,
@@ -23,6 +23,7 @@ from rota.jobs.recurrence import continue_series
 from rota.jobs.transitions import follow_policy
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import (
+    Amended,
     Decision,
     NewJob,
     Placed,
@@ -182,13 +183,16 @@ class WorkingSet:
         stored = self._jobs.get(change.job_id)
         if stored is None or not is_current(change, stored.job, self.writes.now):
             return STALE
+        successor = self._continue_series(make_successor(change, stored.job))
+        if len(change.path) == 1:
+            self._note_continued(stored, change)
+            return Applied(change.job, successor)
         moved = write_move(change, stored.job)
         self._put(stored._replace(job=moved))
         if change.attempt is not None:
             self.writes.attempts.append(change.attempt)
         if change.result is not None and moved.status is JobStatus.COMPLETED:
             self.writes.results[moved.id] = change.result
-        successor = self._continue_series(make_successor(change, stored.job))
         released, blocked = self.settle_dependents(moved)
         is_removed = change.is_removed and self._remove(moved)
         return Applied(change.job, successor, released, blocked, is_removed)
@@ -211,6 +215,9 @@ class WorkingSet:
 
     def _put(self, stored: Stored) -> None:
         job = stored.job
+        if job.id in self.writes.amended:
+            reason = f"job {job.id} begins the next job of its series and changes in one call"
+            raise InvalidInputError(reason, {"field": "changes", "value": job.id})
         self._jobs[job.id] = stored
         self._waiting.pop(job.id, None)
         self.writes.placed.pop(job.id, None)
@@ -231,6 +238,15 @@ class WorkingSet:
         self._jobs[successor.id] = Stored(successor)
         self.writes.new[successor.id] = NewJob(successor)
         return successor
+
+    def _note_continued(self, stored: Stored, change: Change) -> None:
+        """Note with a job that runs on that its series has its next job."""
+        recurrence = stored.job.recurrence
+        if recurrence is None or recurrence != change.job.recurrence:
+            return
+        job = replace(stored.job, recurrence=replace(recurrence, is_continued=True))
+        self._jobs[job.id] = stored._replace(job=job)
+        self.writes.amended[job.id] = Amended(stored.job, job, None)
 
     def _release_children(self, parent: JobId) -> list[JobId]:
         children = self._waiting_for(parent)

@@ -1,6 +1,7 @@
 """What an address of MongoDB says."""
 
 import pytest
+from tests.servers.shared import in_database
 
 from rota.errors import InvalidStoreUrlError
 from rota.stores.mongo.address import read_address
@@ -18,6 +19,12 @@ from rota.stores.mongo.address import read_address
 )
 def test_an_address_names_a_database(url: str, database: str) -> None:
     assert read_address(url).database == database
+
+
+def test_tests_can_be_given_a_server_with_several_hosts() -> None:
+    url = in_database("mongodb://one:27017,two:27018/?replicaSet=set", "jobs")
+    assert url == "mongodb://one:27017,two:27018/jobs?replicaSet=set"
+    assert read_address(url).database == "jobs"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -250,6 +251,32 @@ async def test_two_callers_that_lease_at_once_start_at_different_jobs(mongo_url:
                 taken += leased
         assert {job.id for job in taken} == {job.id for job in jobs}
         assert {job.last_token for job in taken} == {1}
+
+
+async def test_callers_that_lease_at_once_seldom_want_the_same_jobs(
+    mongo_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four callers drain one line: most of what each of them tries to claim is still free."""
+    claims: list[tuple[int, int]] = []
+    whole = Spread.note
+
+    def note(spread: Spread, worker: str, chosen_count: int, leased_count: int) -> None:
+        claims.append((chosen_count, leased_count))
+        whole(spread, worker, chosen_count, leased_count)
+
+    monkeypatch.setattr(Spread, "note", note)
+    jobs = [a_job() for _ in range(1_200)]
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(await open_mongo(mongo_url)) for _ in range(4)]
+        await stores[0].insert(jobs, NOW)
+        for _ in range(20):
+            wants = [replace_job(REQUEST, worker=f"w{number}") for number in range(4)]
+            asked = zip(stores, wants, strict=True)
+            leased = await asyncio.gather(*(store.lease(want, NOW) for store, want in asked))
+            assert [len(each) for each in leased] == [10] * 4
+    chosen, taken = (sum(each) for each in zip(*claims, strict=True))
+    assert taken == 800
+    assert chosen < 1.5 * taken, f"{chosen - taken} of {chosen} claims were lost to others"
 
 
 async def test_one_caller_leases_in_order_even_after_contention(mongo_url: str) -> None:
