@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -28,7 +28,7 @@ from rota.server.pages.formats import (
     format_local,
 )
 from rota.server.pages.ranges import Spans, offer_ranges, read_spans
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import DurationStats, PartStats, add_parts
@@ -87,6 +87,10 @@ class Failed(NamedTuple):
 
 
 async def show_overview(visit: Visit) -> Response:
+    return await stream_page(visit, "overview.html", lambda: _read(visit), page="overview")
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     store = visit.context.store
     zone = visit.zone if visit.may_administer else None
     found = await visit.cached(
@@ -94,28 +98,25 @@ async def show_overview(visit: Visit) -> Response:
         lambda: take_overview(store, visit.context.clock, visit.tenant, zone=zone),
     )
     spans = await read_spans(visit)
-    return render_page(
-        visit,
-        "overview.html",
-        page="overview",
-        alarms=list_warnings(found.alarms, visit.link),
-        is_new=not any(found.counts.values()),
-        figures=_list_figures(found, visit),
-        range=spans.range.name,
-        ranges=offer_ranges(),
-        link_range=lambda name: visit.link(range=name),
-        charts=[
+    return {
+        "alarms": list_warnings(found.alarms, visit.link),
+        "is_new": not any(found.counts.values()),
+        "figures": _list_figures(found, visit),
+        "range": spans.range.name,
+        "ranges": offer_ranges(),
+        "link_range": lambda name: visit.link(range=name),
+        "charts": [
             draw_throughput(spans),
             draw_durations("wait", "Wait for a worker", [it.wait for it in spans.stats], spans),
             draw_durations("run", "Run time", [it.handler for it in spans.stats], spans),
             _draw_backlog(spans),
         ],
-        depth=_draw_depth(found.queues, visit.link),
-        kinds=_draw_kinds(spans, visit.link),
-        next_runs=[_show_run(each, visit) for each in found.next_runs],
-        failures=_list_failures(found),
-        base=visit.base,
-    )
+        "depth": _draw_depth(found.queues, visit.link),
+        "kinds": _draw_kinds(spans, visit.link),
+        "next_runs": [_show_run(each, visit) for each in found.next_runs],
+        "failures": _list_failures(found),
+        "base": visit.base,
+    }
 
 
 Link = Callable[..., str]
