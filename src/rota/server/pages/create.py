@@ -94,7 +94,7 @@ async def show_new(visit: Visit) -> Response:
     kind = visit.ask("kind").strip()
     if not kind:
         kinds = await describe_kinds(visit.context, with_built_in=True)
-        return await render_page(visit, "kinds.html", page="jobs", kinds=kinds)
+        return await render_page(visit, "job_kinds.html", page="jobs", kinds=kinds)
     view = await _find_kind(visit, kind)
     form = _choose_form(visit, view, {})
     priority = str(5 if view is None else view.priority)

@@ -22,7 +22,7 @@ LETTERS_COUNTED = 100
 
 
 async def show_error_groups(visit: Visit) -> Response:
-    return await stream_page(visit, "errors.html", lambda: _read_groups(visit), page="queues")
+    return await stream_page(visit, "errors.html", lambda: _read_groups(visit), page="errors")
 
 
 async def _read_groups(visit: Visit) -> dict[str, Any]:
@@ -38,7 +38,7 @@ async def _read_groups(visit: Visit) -> dict[str, Any]:
 async def show_error_group(visit: Visit) -> Response:
     group = await find_error_group(visit.context.store, visit.tenant, _id(visit))
     return await stream_page(
-        visit, "error_group.html", lambda: _read_letters(visit, group), page="queues", group=group
+        visit, "error_group.html", lambda: _read_letters(visit, group), page="errors", group=group
     )
 
 
@@ -72,7 +72,7 @@ async def act_on_group(visit: Visit) -> Response:
         return await render_page(
             visit,
             "discard_group.html",
-            page="queues",
+            page="errors",
             group=group,
             count=len(ids),
             why=why,

@@ -267,10 +267,10 @@ def draw_durations(
     summary = f"no job ran in the last {spans.range.label}"
     if whole.p50_ms is not None and whole.p95_ms is not None and whole.p99_ms is not None:
         summary = (
-            f"median {_format_ms(whole.p50_ms)}, 95 % within {_format_ms(whole.p95_ms)}, "
-            f"99 % within {_format_ms(whole.p99_ms)}"
+            f"median {format_ms(whole.p50_ms)}, 95 % within {format_ms(whole.p95_ms)}, "
+            f"99 % within {format_ms(whole.p99_ms)}"
         )
-    frame = _frame(name, title, summary, spans)._replace(format=_format_ms, is_whole=False)
+    frame = _frame(name, title, summary, spans)._replace(format=format_ms, is_whole=False)
     return draw_lines(
         frame,
         [
@@ -301,7 +301,10 @@ def _draw_backlog(spans: Spans) -> Chart:
 
 
 def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
-    fullest = sorted(queues, key=lambda it: -(it.due_count + it.later_count + it.running_count))
+    fullest = sorted(
+        queues,
+        key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count),
+    )
     bars = [
         Bar(
             it.queue,
@@ -312,7 +315,7 @@ def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
     ]
     waiting = sum(it.due_count for it in queues)
     named = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
-    summary = f"{format_count(waiting)} due in {named}"
+    summary = f"{format_count(waiting)} due, {named}"
     if len(queues) > QUEUES_SHOWN:
         summary += f", the fullest {QUEUES_SHOWN} shown"
     return lay_bars(Frame("depth", "Queue depth", summary, ()), bars, _LOOKS)
@@ -337,7 +340,7 @@ def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
 
 
-def _format_ms(milliseconds: float) -> str:
+def format_ms(milliseconds: float) -> str:
     return format_length(milliseconds * _MILLISECOND)
 
 

@@ -140,7 +140,7 @@ async def _show_problem(visit: Visit, problem: str) -> Response:
 
 async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> dict[str, Any]:
     name, spans = queue.queue, await read_spans(visit)
-    ours = spans._replace(stats=[_only(it, name) for it in spans.stats])
+    ours = spans.only(lambda part: part.queue == name)
     return {
         "not_due": ",".join(NOT_DUE),
         "row": make_row(queue),
@@ -153,16 +153,6 @@ async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> di
         "limits": {limit.whose: limit for limit in queue.limits},
         "problem": problem,
     }
-
-
-def _only(minute: MinuteStats, queue: str) -> MinuteStats:
-    """The counts of one queue; durations and deferrals are not counted by queue."""
-    parts = [it for it in minute.parts if it.queue == queue]
-    return MinuteStats(
-        at=minute.at,
-        succeeded=sum(it.succeeded for it in parts),
-        failed=sum(it.failed for it in parts),
-    )
 
 
 async def change_queue(visit: Visit) -> Response:

@@ -41,6 +41,8 @@ MENU = {
     "": "Overview",
     "/jobs": "Jobs",
     "/queues": "Queues",
+    "/kinds": "Kinds",
+    "/errors": "Errors",
     "/schedules": "Schedules",
     "/workers": "Workers",
     "/dead-letters": "Dead letters",
