@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
 from rota.ops.error_groups import (
-    ErrorGroup,
     discard_group,
     find_error_group,
     find_group_letters,
@@ -16,6 +15,7 @@ from rota.ops.error_groups import (
 from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, read_form
+from rota.telemetry.error_groups import ErrorGroup
 
 LETTERS_SHOWN = 20
 LETTERS_COUNTED = 100

@@ -1,6 +1,5 @@
 """The kinds page, and a page for each kind: throughput, failures and run time."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
@@ -13,23 +12,27 @@ from rota.server.pages.ranges import Spans, offer_ranges, read_spans
 from rota.server.pages.responses import stream_page
 from rota.server.pages.visit import Visit
 from rota.telemetry.counters import OTHER
-from rota.telemetry.stats import NO_DURATIONS, DurationStats
+from rota.telemetry.stats import NO_DURATIONS
 
 
 class KindRow(NamedTuple):
-    """What the attempts of a kind did in the range. Times are in words."""
+    """What the attempts of a kind did in the range, and how long they ran, in words."""
 
     kind: str
     succeeded: int
     failed: int
     dead: int
     failed_share: str
+    spark: str
     total: str
     median: str
     within_95: str
     within_99: str
-    spark: str
-    is_rest: bool = False
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it stands for the kinds that are not counted by themselves."""
+        return self.kind == OTHER
 
 
 async def show_kinds(visit: Visit) -> Response:
@@ -86,14 +89,11 @@ def _make_row(kind: str, spans: Spans) -> KindRow:
         failed,
         sum(it.dead for it in stats),
         f"{failed / (succeeded + failed):.1%}".replace("%", " %") if failed else "",
-        *_describe(durations),
-        spark=draw_spark([it.succeeded + it.failed for it in stats]),
-        is_rest=kind == OTHER,
+        draw_spark([it.succeeded + it.failed for it in stats]),
+        format_ms(durations.sum_ms) if durations.count else "",
+        *(_show(each) for each in (durations.p50_ms, durations.p95_ms, durations.p99_ms)),
     )
 
 
-def _describe(durations: DurationStats) -> Sequence[str]:
-    """The total, the median, and the 95th and 99th percentile."""
-    found = (durations.p50_ms, durations.p95_ms, durations.p99_ms)
-    total = format_ms(durations.sum_ms) if durations.count else ""
-    return [total, *("" if it is None else format_ms(it) for it in found)]
+def _show(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else format_ms(milliseconds)
