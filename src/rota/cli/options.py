@@ -108,7 +108,7 @@ JobArgument = Annotated[
 ]
 LimitOption = Annotated[int, number(1, 10_000, "How many to list at most.")]
 WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
-CascadeOption = Annotated[bool, flag("Also submit the jobs again that it blocked.")]
+CascadeOption = Annotated[bool, flag("Also submit the jobs it blocked again.")]
 YesOption = Annotated[bool, flag("Do not ask for confirmation.", name=["--yes", "-y"])]
 PAYLOAD_HELP = "What the handler receives; @FILE reads a file, - standard input."
 PayloadOption = Annotated[

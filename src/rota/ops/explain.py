@@ -291,7 +291,7 @@ def _explain_paused(facts: JobFacts) -> Finding:
         why = end_sentence(f": {act.why}" if act.why else "")
         text = f"{act.who} paused it at {facts.show(act.at)}{why}"
         paused = Reason(code="paused", text=text, at=act.at, who=act.who)
-    sentence = "Its series is paused: nothing of it runs until it is resumed."
+    sentence = "Its series is paused and does not run until it is resumed."
     return Finding("waits", sentence, [paused, *describe_occurrence(job)])
 
 

@@ -41,16 +41,16 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
     def describe(self) -> str:
-        """One sentence without its full stop: what, how many jobs, since when, by whom, why."""
+        """One sentence without its full stop: what, by whom and why, how many jobs, since when."""
         what = "maintenance of" if self.source == "maintenance" else "a pause of"
         jobs = "no job yet" if not self.count else "1 job" if self.count == 1 else None
-        parts = [f"{what} {self.scope} holds back {jobs or f'{self.count} jobs'}"]
+        by = f" by {self.who}" if self.who else ""
+        why = f" ({self.why})" if self.why else ""
+        parts = [f"{what} {self.scope}{by}{why} holds back {jobs or f'{self.count} jobs'}"]
         if self.since is not None:
             parts.append(f"since {show(self.since)}")
         parts.append("until it is ended" if self.until is None else f"until {show(self.until)}")
-        by = f"by {self.who}" if self.who else ""
-        why = f"({self.why})" if self.why else ""
-        return " ".join(filter(None, [*parts, by, why]))
+        return " ".join(parts)
 
 
 async def find_holds(store: RailStore, clock: Clock, tenant: str | None = None) -> tuple[Hold, ...]:

@@ -268,7 +268,9 @@ def _explain_now(question: Question) -> Explanation:
     elif start is not None:
         answer = "due"
         answered = question.show(start.scheduled_at)
-        reasons.append(f"It is due now ({start.reason.value}): it has yet to answer {answered}.")
+        reasons.append(
+            f"It is due now ({start.reason.value}): the occurrence at {answered} has not run."
+        )
     elif state.running:
         answer = "running"
         since = question.show(state.last_attempt_at or now)
@@ -304,8 +306,8 @@ def _judge(question: Question, at: datetime) -> tuple[Answer, list[str]]:
     if run is not None:
         return "ran", [_describe_run(question, run)]
     if attempt_at is not None and _to_minute(attempt_at) == minute:
-        reason = state.last_reason or "an unrecorded reason"
-        return "ran", [f"It started at {question.show(attempt_at)}: {reason}."]
+        reason = f": {state.last_reason}" if state.last_reason else ""
+        return "ran", [f"It started at {question.show(attempt_at)}{reason}."]
     if state.retry_due_at is not None and _to_minute(state.retry_due_at) == minute:
         return "will run", [f"A retry is pending until {question.show(state.retry_due_at)}."]
     if not question.matches(at):
@@ -388,8 +390,8 @@ def _describe_history(question: Question) -> list[str]:
     if state.last_attempt_at is None:
         reasons.append("It has not run yet.")
     elif not state.running:
-        reason = state.last_reason or "an unrecorded reason"
-        reasons.append(f"It last started at {question.show(state.last_attempt_at)}: {reason}.")
+        reason = f": {state.last_reason}" if state.last_reason else ""
+        reasons.append(f"It last started at {question.show(state.last_attempt_at)}{reason}.")
     if state.last_success_at is not None:
         reasons.append(f"It last succeeded at {question.show(state.last_success_at)}.")
     return reasons

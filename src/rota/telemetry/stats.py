@@ -153,7 +153,8 @@ REST = (OTHER, OTHER)
 class PartStats(msgspec.Struct, frozen=True, array_like=True):
     """The ended attempts of one kind in one queue.
 
-    Of those that failed or stalled, ``dead`` were the last of their job.
+    Of those that failed or stalled, ``dead`` were the last of their job. ``handler`` is the
+    handlers' duration.
     """
 
     kind: str
@@ -161,6 +162,7 @@ class PartStats(msgspec.Struct, frozen=True, array_like=True):
     succeeded: int = 0
     failed: int = 0
     dead: int = 0
+    handler: DurationStats = NO_DURATIONS
 
 
 Parts = tuple[PartStats, ...]
@@ -179,6 +181,7 @@ def add_parts(one: Parts, other: Iterable[PartStats]) -> Parts:
             known.succeeded + part.succeeded,
             known.failed + part.failed,
             known.dead + part.dead,
+            known.handler + part.handler,
         )
     return tuple(total.values())
 

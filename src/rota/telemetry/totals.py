@@ -132,7 +132,8 @@ class MinuteCount(TotalsCount):
             counts = count.counts
             failed = counts["failed"] + counts["stalled"]
             if counts["succeeded"] or failed:
-                parts.append(PartStats(kind, queue, counts["succeeded"], failed, counts["dead"]))
+                ended = counts["succeeded"], failed, counts["dead"]
+                parts.append(PartStats(kind, queue, *ended, count.handler.freeze()))
         return MinuteStats(at=at, depth=self._depth, parts=add_parts((), parts), **total.read())
 
 

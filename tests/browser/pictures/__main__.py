@@ -26,6 +26,8 @@ PAGES = {
     "jobs": ("/jobs", ("light", "dark", "phone")),
     "queues": ("/queues", ("light",)),
     "queue": ("/queues/mail", ("light",)),
+    "kinds": ("/kinds", ("light",)),
+    "kind": ("/kinds/mail.send", ("light",)),
     "errors": ("/errors", ("light",)),
     "tenants": ("/tenants", ("light",)),
     "new-job": ("/jobs/new?kind=http.request", ("light",)),

@@ -33,6 +33,7 @@ from rota.telemetry.stats import (
     STATS,
     DepthSample,
     DurationCount,
+    DurationStats,
     MinuteStats,
     PartStats,
     encode,
@@ -190,24 +191,33 @@ class Story:
         draw = self._random
         succeeded = 0 if 33 < back < 37 else draw.randint(60, 95) + (90 if 14 < back < 20 else 0)
         failed = draw.choice((0, 0, 1, 2)) + (18 if 16 < back < 19 else 0)
-        wait, handler = DurationCount(), DurationCount()
+        mails, imports, charges = succeeded - succeeded // 3, succeeded // 3, failed - failed // 2
+        wait = DurationCount()
         for _ in range(succeeded + failed):
             wait.add(draw.uniform(5, 60) * (6 if 14 < back < 20 else 1))
-            handler.add(draw.uniform(20, 400))
+        mailed = self._time(mails, 20, 140)
+        imported = self._time(imports + failed // 2, 200, 400)
+        charged = self._time(charges, 100, 300)
         depth = DepthSample((40 - back) % 7 + (64 if 14 < back < 20 else 0), 4 if succeeded else 0)
         return MinuteStats(
             at=at,
             succeeded=succeeded,
             failed=failed,
             wait=wait.freeze(),
-            handler=handler.freeze(),
+            handler=mailed + imported + charged,
             depth=depth,
             parts=(
-                PartStats("mail.send", "mail", succeeded - succeeded // 3),
-                PartStats("feed.import", "imports", succeeded // 3, failed // 2, failed // 6),
-                PartStats("invoice.charge", "billing", 0, failed - failed // 2),
+                PartStats("mail.send", "mail", mails, handler=mailed),
+                PartStats("feed.import", "imports", imports, failed // 2, failed // 6, imported),
+                PartStats("invoice.charge", "billing", 0, charges, handler=charged),
             ),
         )
+
+    def _time(self, count: int, shortest: float, longest: float) -> DurationStats:
+        found = DurationCount()
+        for _ in range(count):
+            found.add(self._random.uniform(shortest, longest))
+        return found.freeze()
 
 
 ONCE = {"max_attempts": 1}

@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+from collections.abc import MutableMapping
 from datetime import timedelta
 from secrets import randbits
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import httpx2
@@ -284,14 +286,68 @@ async def test_a_choice_that_cannot_be_meant_is_refused_with_its_name(
 async def test_when_the_store_does_not_answer_the_page_says_what_that_means(
     store: OpenStore, pages: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise StoreUnavailableError("secret-host refused the connection")
 
-    monkeypatch.setattr(store, "survey", refuse)
+    monkeypatch.setattr(store, "scan", refuse)
     answer = await pages.get("/admin")
     assert answer.status_code == 503
     assert "Your jobs are safe" in answer.text
     assert "secret-host" not in answer.text
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("secret-host is gone"), OSError("secret")])
+async def test_a_page_that_fails_after_its_frame_was_sent_says_so_in_the_frame(
+    store: OpenStore, pages: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(store, "survey", refuse)
+    answer = await pages.get("/admin")
+    assert answer.text.count("<h1>Overview</h1>") == 1
+    assert answer.text.rstrip().endswith("</html>")
+    assert "The server log has details under incident" in answer.text
+    assert ("Your jobs are safe" in answer.text) is isinstance(error, StoreUnavailableError)
+    assert "secret" not in answer.text
+    refreshed = await pages.get("/admin", headers={"HX-Request": "true"})
+    assert refreshed.status_code in {500, 503}
+
+
+async def test_the_frame_is_sent_before_the_data_is_read(
+    store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, sent = create_app(store, clock=VirtualClock(START)), list[MutableMapping[str, Any]]()
+    survey = store.survey
+    bodies_before: list[int] = []
+
+    async def watch(*given: object, **named: object) -> object:
+        bodies_before.append(sum(bool(it.get("body")) for it in sent))
+        return await survey(*given, **named)  # type: ignore[arg-type]
+
+    async def receive() -> MutableMapping[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    monkeypatch.setattr(store, "survey", watch)
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/admin",
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1")],
+        "server": ("127.0.0.1", 80),
+    }
+    await app(scope, receive, send)
+    assert bodies_before
+    assert min(bodies_before) == 1
+    whole = b"".join(it.get("body", b"") for it in sent)
+    assert whole.decode().count("<h1>Overview</h1>") == 1
 
 
 async def test_only_known_notices_are_shown(pages: httpx2.AsyncClient) -> None:

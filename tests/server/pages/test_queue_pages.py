@@ -72,7 +72,7 @@ async def test_a_group_of_errors_is_retried_and_the_rest_discarded_after_a_quest
     assert "Discard 3 dead letters of ConnectionError?" in asked.text
     sent = await pages.post(path, data={"action": "retry"})
     assert sent.headers["location"] == f"{path}?done=retried&count=3"
-    assert "No dead letter is left" in await read(pages, path.removeprefix("/admin"))
+    assert "No dead letters left" in await read(pages, path.removeprefix("/admin"))
     gone = await pages.post(path, data={"action": "discard", "confirmed": "yes"})
     assert gone.headers["location"] == f"{path}?done=discarded&count=0"
 
@@ -135,3 +135,29 @@ async def test_the_list_draws_what_ended_in_each_queue_and_how_busy_it_is(
     assert min(heights) == 1.0  # the highest minute fills the drawing
     assert max(heights) == 15.0  # the dip touches its bottom
     assert 'class="chart gauge"' in rows["mail"]
+
+
+async def test_the_kinds_page_compares_kinds_and_links_to_a_page_for_each(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    text = (await pages.get("/admin/kinds")).text
+    names = re.findall(r'<a class="title" href="/admin/kinds/([^"?]+)', text)
+    assert names == ["mail.send", "feed.import", "invoice.charge"]
+    rows = re.findall(r"<tr>.*?</tr>", text, re.DOTALL)
+    charges = next(it for it in rows if "invoice.charge" in it)
+    assert 'href="/admin/errors?kind=invoice.charge"' in charges
+    assert "100.0 %" in charges
+
+
+async def test_the_page_of_a_kind_has_its_own_counts_and_run_times(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    own = {kind: (await pages.get(f"/admin/kinds/{kind}")).text for kind in ("mail.send", "nil")}
+    assert "0 failed in the last hour" in own["mail.send"]
+    median = re.search(r"median ([\d.]+) ms, 95 % within ([\d.]+) ms", own["mail.send"])
+    assert median is not None
+    assert 20 < float(median[1]) < float(median[2]) <= 140  # imports take 200 ms and more
+    assert "no job ran in the last hour" in own["nil"]
+    assert (await pages.get("/admin/kinds/%20")).status_code == 404

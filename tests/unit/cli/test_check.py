@@ -189,8 +189,8 @@ def test_jobs_that_maintenance_holds_back_have_their_own_exit_status(
     outcome = rota("check", "--store", url)
     assert outcome.status == 7
     assert outcome.out == (
-        "maintenance of tenant default holds back 1 job since Fri 2027-03-26 11:59:30 UTC until "
-        "it is ended by ada (moving house)\n"
+        "maintenance of tenant default by ada (moving house) holds back 1 job "
+        "since Fri 2027-03-26 11:59:30 UTC until it is ended\n"
     )
     answer = rota("check", "--store", url, "--json")
     assert (answer.status, answer.document["findings"][0]["concern"]) == (7, "held")
@@ -201,4 +201,4 @@ def test_jobs_that_maintenance_holds_back_have_their_own_exit_status(
 def test_top_names_what_holds_jobs_back(rota: RunRota, url: str) -> None:
     prepare(url, hold_back)
     lines = rota("top", "--once", "--store", url, width=200).out.splitlines()
-    assert any(line.startswith("|| maintenance of tenant default holds") for line in lines)
+    assert any(line.startswith("|| maintenance of tenant default by ") for line in lines)

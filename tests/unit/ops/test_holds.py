@@ -27,8 +27,8 @@ async def test_maintenance_says_how_many_jobs_wait_since_when_by_whom_and_why(
     (hold,) = await find_holds(store, clock, "default")
     assert (hold.source, hold.count, hold.since, hold.until) == ("maintenance", 2, NOW, None)
     assert hold.text == (
-        "maintenance of tenant default holds back 2 jobs since Fri 2026-05-01 12:00:00 UTC "
-        "until it is ended by ada (moving house)"
+        "maintenance of tenant default by ada (moving house) holds back 2 jobs "
+        "since Fri 2026-05-01 12:00:00 UTC until it is ended"
     )
     assert await find_holds(store, clock, "other") == ()
     await rail.set_maintenance(False)

@@ -85,8 +85,8 @@ async def test_a_pause_shows_in_the_banner_the_check_and_the_explanation(
     (hold,) = await find_holds(store, clock, "default")
     assert (hold.count, hold.queue) == (1, "mail")
     assert hold.text == (
-        "a pause of queue mail holds back 1 job since Fri 2026-05-01 12:00:00 UTC until it is "
-        "ended by ann (it is down)"
+        "a pause of queue mail by ann (it is down) holds back 1 job "
+        "since Fri 2026-05-01 12:00:00 UTC until it is ended"
     )
     (notice,) = await find_notices(store, clock)
     assert (notice.concern, notice.source, notice.name) == ("held", "queue", "queue mail")

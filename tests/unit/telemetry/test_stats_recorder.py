@@ -304,7 +304,7 @@ async def test_hours_add_up_the_minutes_by_kind_and_queue_and_are_kept_for_a_mon
     since = NOW - timedelta(hours=6)
     found = await read_stats(store, "guild-7", since, NOW + timedelta(hours=6), HOURS)
     assert [(it.at.hour, it.succeeded, it.failed) for it in found] == [(12, 2, 0), (13, 1, 1)]
-    assert found[1].parts == (PartStats("work", "mail", 1, 1, 1),)
+    assert found[1].parts == (PartStats("work", "mail", 1, 1, 1, found[1].handler),)
     assert found[1].handler.count == 2
     later = NOW + HOURS_KEPT + timedelta(days=2)
     await prune_stats(store, later)

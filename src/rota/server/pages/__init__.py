@@ -22,6 +22,7 @@ from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_counts, show_jobs, suggest_queues, suggest_searches
+from rota.server.pages.kinds import show_kind, show_kinds
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
@@ -60,6 +61,8 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/jobs/{job_id}/graph": show_graph,
         "/queues": show_queues,
         "/queues/{queue}": show_queue,
+        "/kinds": show_kinds,
+        "/kinds/{kind}": show_kind,
         "/errors": show_error_groups,
         "/errors/{group_id}": show_error_group,
         "/schedules": show_schedules,

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from rota.jobs import JobId
 from rota.ops.audit import list_audit_entries
 from rota.policy.audit import AuditEntry
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.visit import Visit
 
 MOST_SHOWN = 50
@@ -39,6 +39,10 @@ class EntryRow(NamedTuple):
 
 
 async def show_audit(visit: Visit) -> Response:
+    return await stream_page(visit, "audit.html", lambda: _read(visit), page="audit")
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     cursor = visit.ask("cursor") or None
     page = await list_audit_entries(
         visit.context.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN
@@ -46,14 +50,11 @@ async def show_audit(visit: Visit) -> Response:
     wanted = {each for entry in page.items for each in entry.job_ids[:JOBS_NAMED]}
     known = await visit.context.store.get(visit.tenant, sorted(wanted)) if wanted else {}
     names = {job_id: job.name for job_id, job in known.items()}
-    return render_page(
-        visit,
-        "audit.html",
-        page="audit",
-        entries=[_show_entry(entry, names) for entry in page.items],
-        older=visit.link("audit", cursor=page.next_cursor) if page.next_cursor else None,
-        newest=visit.link("audit") if cursor else None,
-    )
+    return {
+        "entries": [_show_entry(entry, names) for entry in page.items],
+        "older": visit.link("audit", cursor=page.next_cursor) if page.next_cursor else None,
+        "newest": visit.link("audit") if cursor else None,
+    }
 
 
 def _show_entry(entry: AuditEntry, names: Mapping[JobId, str]) -> EntryRow:

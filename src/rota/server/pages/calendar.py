@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta, tzinfo
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -15,7 +15,7 @@ from rota.ops.calendar import (
     to_minute,
 )
 from rota.server.pages.formats import WEEKDAYS
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.series import choose_zone
 from rota.server.pages.visit import Visit
 
@@ -59,6 +59,14 @@ class DayColumn(NamedTuple):
 async def show_calendar(visit: Visit) -> Response:
     view = visit.ask("view", "day")
     view = view if view in VIEWS else "day"
+    there, zone_problem = choose_zone(visit)
+    known = {"view": view, "there": there, "zone_problem": zone_problem}
+    return await stream_page(
+        visit, "calendar.html", lambda: _read(visit, view, there), page="schedules", **known
+    )
+
+
+async def _read(visit: Visit, view: str, there: tzinfo) -> dict[str, Any]:
     context = visit.context.rail_context(visit.tenant)
     found = await visit.cached(
         f"calendar {view} {visit.may_administer}",
@@ -66,21 +74,14 @@ async def show_calendar(visit: Visit) -> Response:
             context, VIEWS[view], has_tasks=visit.may_administer, zone=visit.zone
         ),
     )
-    there, zone_problem = choose_zone(visit)
     full = set(find_full_minutes(found.entries))
-    return render_page(
-        visit,
-        "calendar.html",
-        page="schedules",
-        view=view,
-        calendar=found,
-        hours=_list_hours(found.entries[:MOST_SHOWN], full, there) if view == "day" else [],
-        days=_draw_week(found, full, there) if view == "week" else [],
-        hour_labels=[f"{hour:02}" for hour in range(24)],
-        is_cut=found.is_cut or (view == "day" and len(found.entries) > MOST_SHOWN),
-        there=there,
-        zone_problem=zone_problem,
-    )
+    return {
+        "calendar": found,
+        "hours": _list_hours(found.entries[:MOST_SHOWN], full, there) if view == "day" else [],
+        "days": _draw_week(found, full, there) if view == "week" else [],
+        "hour_labels": [f"{hour:02}" for hour in range(24)],
+        "is_cut": found.is_cut or (view == "day" and len(found.entries) > MOST_SHOWN),
+    }
 
 
 def _list_hours(entries: Iterable[CalendarEntry], full: set[datetime], zone: tzinfo) -> list[Hour]:

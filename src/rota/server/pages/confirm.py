@@ -173,7 +173,7 @@ async def confirm(visit: Visit) -> Response:
         raise InvalidRequestError("action", f"must be one of {', '.join(_QUESTIONS)}")
     question = await ask(visit, form, origin)
     came_from = [("from", origin.page), ("filter", origin.filter)]
-    return render_page(
+    return await render_page(
         visit,
         "confirm.html",
         page=origin.page or "jobs",

@@ -94,13 +94,13 @@ async def show_new(visit: Visit) -> Response:
     kind = visit.ask("kind").strip()
     if not kind:
         kinds = await describe_kinds(visit.context, with_built_in=True)
-        return render_page(visit, "kinds.html", page="jobs", kinds=kinds)
+        return await render_page(visit, "job_kinds.html", page="jobs", kinds=kinds)
     view = await _find_kind(visit, kind)
     form = _choose_form(visit, view, {})
     priority = str(5 if view is None else view.priority)
     texts = {"name": kind, "queue": "default" if view is None else view.queue}
     texts |= {"priority": priority, "run_at": "", "max_attempts": str(_MAX_ATTEMPTS), "key": ""}
-    return _render(visit, Sheet(NEW, kind, texts | _show_payload(form, {}), form, view))
+    return await _render(visit, Sheet(NEW, kind, texts | _show_payload(form, {}), form, view))
 
 
 async def create(visit: Visit) -> Response:
@@ -114,7 +114,7 @@ async def create(visit: Visit) -> Response:
         with api_names():
             job = await _create(visit, sheet, form)
     except (InvalidInputError, ConflictError) as error:
-        return _render(visit, _with_problem(sheet, error))
+        return await _render(visit, _with_problem(sheet, error))
     return go_to(visit.link("jobs", job.id, done=NEW.done))
 
 
@@ -147,7 +147,7 @@ async def show_copy(visit: Visit) -> Response:
     payload = mask_secrets(job.payload, visit.context.masked_words)
     form = _choose_form(visit, view, payload)
     texts = _show_job(visit, purpose, job) | _show_payload(form, payload)
-    return _render(visit, Sheet(purpose, job.kind, texts, form, view, job))
+    return await _render(visit, Sheet(purpose, job.kind, texts, form, view, job))
 
 
 async def submit_copy(visit: Visit) -> Response:
@@ -161,7 +161,7 @@ async def submit_copy(visit: Visit) -> Response:
         with api_names():
             job_id = await _carry_out(visit, sheet, job, form)
     except (InvalidInputError, ConflictError) as error:
-        return _render(visit, _with_problem(sheet, error))
+        return await _render(visit, _with_problem(sheet, error))
     return go_to(visit.link("jobs", job_id, done=purpose.done))
 
 
@@ -295,9 +295,9 @@ def _with_problem(sheet: Sheet, error: RotaError) -> Sheet:
     return sheet._replace(problem=error.message, problem_field=field.partition("[")[0])
 
 
-def _render(visit: Visit, sheet: Sheet) -> Response:
+async def _render(visit: Visit, sheet: Sheet) -> Response:
     job = sheet.job
-    response = render_page(
+    response = await render_page(
         visit,
         "job_form.html",
         page="jobs",

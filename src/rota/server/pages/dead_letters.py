@@ -1,11 +1,11 @@
 """The list of dead letters."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from rota.rail import DeadLetterFilter
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, write_query
 
@@ -44,6 +44,10 @@ class ChosenLetters(NamedTuple):
 
 
 async def show_dead_letters(visit: Visit) -> Response:
+    return await stream_page(visit, "dead_letters.html", lambda: _read(visit), page="dead-letters")
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     chosen = ChosenLetters(
         visit.ask("error"), visit.ask("kind"), visit.ask("queue"), visit.ask("all") == "yes"
     )
@@ -52,12 +56,9 @@ async def show_dead_letters(visit: Visit) -> Response:
     dead = await visit.find_jobs([each.job_id for each in page.items])
     here = chosen.as_query()
     older = visit.link("dead-letters", **here, cursor=page.next_cursor)
-    return render_page(
-        visit,
-        "dead_letters.html",
-        page="dead-letters",
-        chosen=chosen,
-        rows=make_rows(dead, visit.now),
-        older=older if page.next_cursor else None,
-        newest=visit.link("dead-letters", **here) if cursor else None,
-    )
+    return {
+        "chosen": chosen,
+        "rows": make_rows(dead, visit.now),
+        "older": older if page.next_cursor else None,
+        "newest": visit.link("dead-letters", **here) if cursor else None,
+    }

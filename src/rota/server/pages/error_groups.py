@@ -1,5 +1,7 @@
 """The errors page: failures in groups, and what to do with the dead letters of a group."""
 
+from typing import Any
+
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
@@ -10,40 +12,44 @@ from rota.ops.error_groups import (
     list_error_groups,
     retry_group,
 )
-from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, read_form
+from rota.telemetry.error_groups import ErrorGroup
 
 LETTERS_SHOWN = 20
 LETTERS_COUNTED = 100
 
 
 async def show_error_groups(visit: Visit) -> Response:
+    return await stream_page(visit, "errors.html", lambda: _read_groups(visit), page="errors")
+
+
+async def _read_groups(visit: Visit) -> dict[str, Any]:
     kind = visit.ask("kind").strip()
     groups = await list_error_groups(visit.context.store, visit.tenant)
-    return render_page(
-        visit,
-        "errors.html",
-        page="queues",
-        kind=kind,
-        kinds=sorted({it.kind for it in groups}),
-        groups=[it for it in groups if kind in ("", it.kind)],
-    )
+    return {
+        "kind": kind,
+        "kinds": sorted({it.kind for it in groups}),
+        "groups": [it for it in groups if kind in ("", it.kind)],
+    }
 
 
 async def show_error_group(visit: Visit) -> Response:
     group = await find_error_group(visit.context.store, visit.tenant, _id(visit))
+    return await stream_page(
+        visit, "error_group.html", lambda: _read_letters(visit, group), page="errors", group=group
+    )
+
+
+async def _read_letters(visit: Visit, group: ErrorGroup) -> dict[str, Any]:
     context = visit.context.rail_context(visit.tenant)
     letters = await find_group_letters(context, group, LETTERS_COUNTED)
-    return render_page(
-        visit,
-        "error_group.html",
-        page="queues",
-        group=group,
-        count=len(letters.jobs),
-        has_more=letters.has_more,
-        rows=make_rows(letters.jobs[:LETTERS_SHOWN], visit.now),
-    )
+    return {
+        "count": len(letters.jobs),
+        "has_more": letters.has_more,
+        "rows": make_rows(letters.jobs[:LETTERS_SHOWN], visit.now),
+    }
 
 
 async def act_on_group(visit: Visit) -> Response:
@@ -63,10 +69,10 @@ async def act_on_group(visit: Visit) -> Response:
         )
     if form.one("confirmed") != "yes":
         back = visit.link("errors", group.id)
-        return render_page(
+        return await render_page(
             visit,
             "discard_group.html",
-            page="queues",
+            page="errors",
             group=group,
             count=len(ids),
             why=why,

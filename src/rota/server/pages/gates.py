@@ -89,7 +89,7 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
     entry = ScopedMaintenance(Scope(tenant=visit.tenant), (window,))
     hold = await weigh_window(visit.context.store, entry, window, visit.now, visit.tenant)
     hidden = [(name, form.one(name)) for name in ("lasts", "reason")]
-    return render_page(
+    return await render_page(
         visit, "maintenance.html", page="gates", hold=hold, hidden=hidden, back=visit.link("gates")
     )
 
@@ -145,7 +145,7 @@ async def _render(
     hours = _find_hours(gates, visit.tenant)
     windows = _list_windows(gates, visit)
     own = [each for each in windows if each.concerns == _own(visit)]
-    response = render_page(
+    response = await render_page(
         visit,
         "gates.html",
         page="gates",

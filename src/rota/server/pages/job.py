@@ -17,7 +17,7 @@ from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
 from rota.server.pages.formats import Lines, format_length, format_local, show_json
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
-from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
 from rota.server.pages.tree import Branch, grow_tree
@@ -140,29 +140,29 @@ class Value(NamedTuple):
 
 async def show_job(visit: Visit) -> Response:
     job = await find_job(visit)
+    return await stream_page(visit, "job.html", lambda: _read(visit, job), page="jobs", job=job)
+
+
+async def _read(visit: Visit, job: Job) -> dict[str, Any]:
     store = visit.context.store
     attempts = await store.attempts(visit.tenant, job.id)
     explanation = await explain_job(store, visit.context.clock, visit.tenant, job.id)
     progress = await read_progress(store, [job])
-    return render_page(
-        visit,
-        "job.html",
-        page="jobs",
-        job=job,
-        sign=sign_of(job, visit.now),
-        explanation=explanation,
-        reasons=[it for it in explanation.reasons if it.code != "attempt"],
-        most_reasons=_MOST_REASONS,
-        actions=list(_list_actions(visit, job)),
-        steps=make_timeline(job, attempts, visit.now, _read_number(visit.ask("attempt"))),
-        strip=make_strip(job, attempts, visit.now),
-        attempts=attempts,
-        drawing=await find_drawing(visit, job, MOST_BESIDE),
-        values=await _show_values(visit, job),
-        progress=progress.get(job.id),
-        acts=await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
-        facts=[*list_facts(job, visit.link), *await _list_removal(visit, job)],
-    )
+    return {
+        "sign": sign_of(job, visit.now),
+        "explanation": explanation,
+        "reasons": [it for it in explanation.reasons if it.code != "attempt"],
+        "most_reasons": _MOST_REASONS,
+        "actions": list(_list_actions(visit, job)),
+        "steps": make_timeline(job, attempts, visit.now, _read_number(visit.ask("attempt"))),
+        "strip": make_strip(job, attempts, visit.now),
+        "attempts": attempts,
+        "drawing": await find_drawing(visit, job, MOST_BESIDE),
+        "values": await _show_values(visit, job),
+        "progress": progress.get(job.id),
+        "acts": await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
+        "facts": [*list_facts(job, visit.link), *await _list_removal(visit, job)],
+    }
 
 
 async def _show_values(visit: Visit, job: Job) -> list[Value]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from starlette.responses import HTMLResponse, Response
@@ -14,7 +14,7 @@ from rota.ops.job_counts import StateCounts, count_states
 from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
 from rota.server.http.guards import HOME
-from rota.server.pages.responses import render_page, render_part
+from rota.server.pages.responses import render_page, render_part, stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import Visit, write_query
@@ -108,37 +108,48 @@ class StateTab(NamedTuple):
 
 async def show_jobs(visit: Visit) -> Response:
     chosen = read_choice(visit.request.query_params)
-    cursor = visit.ask("cursor") or None
     query, problem = _read_query(chosen, visit)
-    page, other_tenant = SearchPage(()), _name_other_tenant(query, visit)
-    if not problem and not other_tenant:
-        page, problem = await _search(visit, query, cursor)
-    here = chosen.as_query()
-    response = render_page(
-        visit,
-        "jobs.html",
-        page="jobs",
-        chosen=chosen,
-        cursor=cursor,
-        problem=problem,
-        other_tenant=other_tenant,
-        other_search=f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
-        progress=page.progress,
-        tabs=_list_tabs(chosen, visit),
-        counts_link=visit.link("jobs", "counts", **here),
-        all_link=visit.link("jobs", **{**here, "state": ""}),
-        states=_list_choices(chosen),
-        ages=[(value, label) for value, (label, _) in AGES.items()],
-        orders=ORDERS,
-        views=[(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
-        rows=make_rows(page.items, visit.now),
-        older=visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
-        newest=visit.link("jobs", **here) if cursor else None,
-        scan_link=visit.link("jobs", **{**here, "scan": "yes"}),
-        base=visit.base,
-    )
-    response.status_code = 400 if problem and not page.items else 200
-    return response
+    if problem:
+        values = _describe(visit, chosen, problem, SearchPage(()))
+        response = await render_page(visit, "jobs.html", page="jobs", **values)
+        response.status_code = 400
+        return response
+    return await stream_page(visit, "jobs.html", lambda: _read(visit, chosen, query), page="jobs")
+
+
+async def _read(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> dict[str, Any]:
+    other_tenant = _name_other_tenant(query, visit)
+    if other_tenant:
+        return _describe(visit, chosen, "", SearchPage(()), other_tenant)
+    page, problem = await _search(visit, query)
+    return _describe(visit, chosen, problem, page)
+
+
+def _describe(
+    visit: Visit, chosen: ChosenJobs, problem: str, page: SearchPage, other_tenant: str = ""
+) -> dict[str, Any]:
+    """What the template shows."""
+    cursor, here = visit.ask("cursor"), chosen.as_query()
+    return {
+        "chosen": chosen,
+        "cursor": cursor,
+        "problem": problem,
+        "other_tenant": other_tenant,
+        "other_search": f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
+        "progress": page.progress,
+        "tabs": _list_tabs(chosen, visit),
+        "counts_link": visit.link("jobs", "counts", **here),
+        "all_link": visit.link("jobs", **{**here, "state": ""}),
+        "states": _list_choices(chosen),
+        "ages": [(value, label) for value, (label, _) in AGES.items()],
+        "orders": ORDERS,
+        "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
+        "rows": make_rows(page.items, visit.now),
+        "older": visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
+        "newest": visit.link("jobs", **here) if cursor else None,
+        "scan_link": visit.link("jobs", **{**here, "scan": "yes"}),
+        "base": visit.base,
+    }
 
 
 def _name_other_tenant(query: JobQuery, visit: Visit) -> str:
@@ -187,13 +198,17 @@ def read_choice(given: Mapping[str, str]) -> ChosenJobs:
 def _read_query(chosen: ChosenJobs, visit: Visit) -> tuple[JobQuery, str]:
     """The query, and what is wrong with the text that was typed."""
     try:
-        return chosen.as_search(visit), ""
+        query = chosen.as_search(visit)
+        if not _name_other_tenant(query, visit):
+            query.check_tenant(visit.tenant)
     except InvalidInputError as error:
         return chosen._replace(text="").as_search(visit), error.message
+    return query, ""
 
 
-async def _search(visit: Visit, query: JobQuery, cursor: str | None) -> tuple[SearchPage, str]:
+async def _search(visit: Visit, query: JobQuery) -> tuple[SearchPage, str]:
     """The page. If too many jobs match to be sorted: the newest first, and why."""
+    cursor = visit.ask("cursor") or None
 
     async def find(wanted: JobQuery) -> SearchPage:
         store = visit.context.store
@@ -202,8 +217,6 @@ async def _search(visit: Visit, query: JobQuery, cursor: str | None) -> tuple[Se
     try:
         return await find(query), ""
     except InvalidInputError as error:
-        if error.details.get("field") == "q":
-            return SearchPage(()), error.message
         if error.details.get("field") != "sort":
             raise
         return await find(replace(query, sort="newest")), error.message

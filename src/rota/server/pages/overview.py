@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -28,7 +28,7 @@ from rota.server.pages.formats import (
     format_local,
 )
 from rota.server.pages.ranges import Spans, offer_ranges, read_spans
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import DurationStats, PartStats, add_parts
@@ -87,6 +87,10 @@ class Failed(NamedTuple):
 
 
 async def show_overview(visit: Visit) -> Response:
+    return await stream_page(visit, "overview.html", lambda: _read(visit), page="overview")
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     store = visit.context.store
     zone = visit.zone if visit.may_administer else None
     found = await visit.cached(
@@ -94,28 +98,25 @@ async def show_overview(visit: Visit) -> Response:
         lambda: take_overview(store, visit.context.clock, visit.tenant, zone=zone),
     )
     spans = await read_spans(visit)
-    return render_page(
-        visit,
-        "overview.html",
-        page="overview",
-        alarms=list_warnings(found.alarms, visit.link),
-        is_new=not any(found.counts.values()),
-        figures=_list_figures(found, visit),
-        range=spans.range.name,
-        ranges=offer_ranges(),
-        link_range=lambda name: visit.link(range=name),
-        charts=[
+    return {
+        "alarms": list_warnings(found.alarms, visit.link),
+        "is_new": not any(found.counts.values()),
+        "figures": _list_figures(found, visit),
+        "range": spans.range.name,
+        "ranges": offer_ranges(),
+        "link_range": lambda name: visit.link(range=name),
+        "charts": [
             draw_throughput(spans),
             draw_durations("wait", "Wait for a worker", [it.wait for it in spans.stats], spans),
             draw_durations("run", "Run time", [it.handler for it in spans.stats], spans),
             _draw_backlog(spans),
         ],
-        depth=_draw_depth(found.queues, visit.link),
-        kinds=_draw_kinds(spans, visit.link),
-        next_runs=[_show_run(each, visit) for each in found.next_runs],
-        failures=_list_failures(found),
-        base=visit.base,
-    )
+        "depth": _draw_depth(found.queues, visit.link),
+        "kinds": _draw_kinds(spans, visit.link),
+        "next_runs": [_show_run(each, visit) for each in found.next_runs],
+        "failures": _list_failures(found),
+        "base": visit.base,
+    }
 
 
 Link = Callable[..., str]
@@ -266,10 +267,10 @@ def draw_durations(
     summary = f"no job ran in the last {spans.range.label}"
     if whole.p50_ms is not None and whole.p95_ms is not None and whole.p99_ms is not None:
         summary = (
-            f"median {_format_ms(whole.p50_ms)}, 95 % within {_format_ms(whole.p95_ms)}, "
-            f"99 % within {_format_ms(whole.p99_ms)}"
+            f"median {format_ms(whole.p50_ms)}, 95 % within {format_ms(whole.p95_ms)}, "
+            f"99 % within {format_ms(whole.p99_ms)}"
         )
-    frame = _frame(name, title, summary, spans)._replace(format=_format_ms, is_whole=False)
+    frame = _frame(name, title, summary, spans)._replace(format=format_ms, is_whole=False)
     return draw_lines(
         frame,
         [
@@ -300,7 +301,10 @@ def _draw_backlog(spans: Spans) -> Chart:
 
 
 def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
-    fullest = sorted(queues, key=lambda it: -(it.due_count + it.later_count + it.running_count))
+    fullest = sorted(
+        queues,
+        key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count),
+    )
     bars = [
         Bar(
             it.queue,
@@ -311,7 +315,7 @@ def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
     ]
     waiting = sum(it.due_count for it in queues)
     named = "1 queue" if len(queues) == 1 else f"{len(queues)} queues"
-    summary = f"{format_count(waiting)} due in {named}"
+    summary = f"{format_count(waiting)} due, {named}"
     if len(queues) > QUEUES_SHOWN:
         summary += f", the fullest {QUEUES_SHOWN} shown"
     return lay_bars(Frame("depth", "Queue depth", summary, ()), bars, _LOOKS)
@@ -336,7 +340,7 @@ def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
 
 
-def _format_ms(milliseconds: float) -> str:
+def format_ms(milliseconds: float) -> str:
     return format_length(milliseconds * _MILLISECOND)
 
 

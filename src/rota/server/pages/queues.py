@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -21,7 +21,7 @@ from rota.server.pages.charts import draw_spark
 from rota.server.pages.formats import format_length
 from rota.server.pages.overview import draw_throughput
 from rota.server.pages.ranges import offer_ranges, read_spans
-from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Form, Visit, read_form
 from rota.telemetry.stats import MinuteStats
@@ -44,6 +44,10 @@ class QueueRow(NamedTuple):
 
 
 async def show_queues(visit: Visit) -> Response:
+    return await stream_page(visit, "queues.html", lambda: _read_queues(visit), page="queues")
+
+
+async def _read_queues(visit: Visit) -> dict[str, Any]:
     context = visit.context
     found = await visit.cached(
         "queues", lambda: list_queues(context.store, context.clock, visit.tenant)
@@ -51,7 +55,10 @@ async def show_queues(visit: Visit) -> Response:
     ended = _count_ended((await read_spans(visit)).stats)
     rows = [make_row(it)._replace(spark=draw_spark(ended[it.queue])) for it in found]
     rows.sort(key=_rank)
-    return render_page(visit, "queues.html", page="queues", rows=rows, not_due=",".join(NOT_DUE))
+    return {
+        "rows": rows,
+        "not_due": ",".join(NOT_DUE),
+    }
 
 
 def make_row(queue: QueueReport) -> QueueRow:
@@ -108,47 +115,44 @@ def _length(seconds: float) -> str:
 
 
 async def show_queue(visit: Visit) -> Response:
-    return await _render(visit)
+    queue = await _find(visit)
+    return await stream_page(
+        visit, "queue.html", lambda: _read_queue(visit, queue), page="queues", queue=queue
+    )
 
 
-async def _render(visit: Visit, problem: str = "") -> Response:
+async def _find(visit: Visit) -> QueueReport:
     context, name = visit.context, visit.request.path_params["queue"]
     try:
-        queue = await find_queue(context.store, context.clock, visit.tenant, name)
+        return await find_queue(context.store, context.clock, visit.tenant, name)
     except InvalidInputError as error:
         raise NotFoundError("This queue does not exist.") from error
-    spans = await read_spans(visit)
-    ours = spans._replace(stats=[_only(it, name) for it in spans.stats])
-    chart = draw_throughput(ours, is_whole=False)
-    limits = {limit.whose: limit for limit in queue.limits}
-    response = render_page(
-        visit,
-        "queue.html",
-        page="queues",
-        not_due=",".join(NOT_DUE),
-        row=make_row(queue),
-        queue=queue,
-        chart=chart,
-        range=spans.range.name,
-        ranges=offer_ranges(),
-        link_range=lambda chosen: visit.link("queues", name, range=chosen),
-        own_pause=next((it for it in queue.pauses if it.whose == "own"), None),
-        wide_pause=next((it for it in queue.pauses if it.whose == "all"), None),
-        limits=limits,
-        problem=problem,
-    )
-    response.status_code = 400 if problem else 200
+
+
+async def _show_problem(visit: Visit, problem: str) -> Response:
+    """The page, and what is wrong with the form."""
+    queue = await _find(visit)
+    values = await _read_queue(visit, queue, problem)
+    response = await render_page(visit, "queue.html", page="queues", queue=queue, **values)
+    response.status_code = 400
     return response
 
 
-def _only(minute: MinuteStats, queue: str) -> MinuteStats:
-    """The counts of one queue; durations and deferrals are not counted by queue."""
-    parts = [it for it in minute.parts if it.queue == queue]
-    return MinuteStats(
-        at=minute.at,
-        succeeded=sum(it.succeeded for it in parts),
-        failed=sum(it.failed for it in parts),
-    )
+async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> dict[str, Any]:
+    name, spans = queue.queue, await read_spans(visit)
+    ours = spans.only(lambda part: part.queue == name)
+    return {
+        "not_due": ",".join(NOT_DUE),
+        "row": make_row(queue),
+        "chart": draw_throughput(ours, is_whole=False),
+        "range": spans.range.name,
+        "ranges": offer_ranges(),
+        "link_range": lambda chosen: visit.link("queues", name, range=chosen),
+        "own_pause": next((it for it in queue.pauses if it.whose == "own"), None),
+        "wide_pause": next((it for it in queue.pauses if it.whose == "all"), None),
+        "limits": {limit.whose: limit for limit in queue.limits},
+        "problem": problem,
+    }
 
 
 async def change_queue(visit: Visit) -> Response:
@@ -184,7 +188,7 @@ async def change_limit(visit: Visit) -> Response:
         limit = _read_limit(form, tenant, name)
         limit = await _keep_ageing(visit, limit)
     except InvalidInputError as error:
-        return await _render(visit, error.message)
+        return await _show_problem(visit, error.message)
     await set_limit(store, limit, who=who, why=why, clock=clock)
     return go_to(visit.link("queues", name, done="limit-set"))
 

@@ -1,11 +1,19 @@
 """The range of time that charts show, from 15 minutes to 30 days, and its statistics."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rota.server.pages.visit import Visit
-from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, Resolution, read_stats
+from rota.telemetry.stats import (
+    HOURS,
+    MINUTES,
+    NO_DURATIONS,
+    MinuteStats,
+    PartStats,
+    Resolution,
+    read_stats,
+)
 
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
@@ -45,6 +53,22 @@ class Spans(NamedTuple):
     stats: Sequence[MinuteStats]
     labels: Sequence[str]
     zone: str
+
+    def only(self, accepts: Callable[[PartStats], bool]) -> "Spans":
+        """The counts and run times of some parts; the rest is not counted by kind and queue."""
+        return self._replace(stats=[_take_parts(it, accepts) for it in self.stats])
+
+
+def _take_parts(minute: MinuteStats, accepts: Callable[[PartStats], bool]) -> MinuteStats:
+    parts = tuple(it for it in minute.parts if accepts(it))
+    return MinuteStats(
+        at=minute.at,
+        succeeded=sum(it.succeeded for it in parts),
+        failed=sum(it.failed for it in parts),
+        dead=sum(it.dead for it in parts),
+        handler=sum((it.handler for it in parts), NO_DURATIONS),
+        parts=parts,
+    )
 
 
 def choose_range(visit: Visit) -> Range:

@@ -1,14 +1,14 @@
 """Turns pages into responses: access checks, rendering, and error pages."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from rota.auth.caller import Caller, Scope
 from rota.errors import (
@@ -41,6 +41,8 @@ MENU = {
     "": "Overview",
     "/jobs": "Jobs",
     "/queues": "Queues",
+    "/kinds": "Kinds",
+    "/errors": "Errors",
     "/schedules": "Schedules",
     "/workers": "Workers",
     "/dead-letters": "Dead letters",
@@ -140,8 +142,7 @@ class PageServer(NamedTuple):
 
     async def _show(self, page: Page, visit: Visit) -> Response:
         try:
-            holds = await self._find_holds(visit)
-            return await page(visit._replace(holds=holds, menu=self._list_menu(visit)))
+            return await page(visit._replace(menu=self._list_menu(visit)))
         finally:
             if visit.request.method != "GET":
                 self.recent.forget(visit.tenant)
@@ -152,12 +153,6 @@ class PageServer(NamedTuple):
             for it in self.menu
             if visit.caller.may(it.scope) and (it.name != "tenants" or visit.runs_installation)
         ]
-
-    async def _find_holds(self, visit: Visit) -> Sequence[Hold]:
-        context = self.context
-        return await visit.cached(
-            "holds", lambda: find_holds(context.store, context.clock, visit.tenant)
-        )
 
     def _visit(self, request: Request, caller: Caller) -> Visit:
         chosen = read_preferences(request)
@@ -190,10 +185,70 @@ def choose_tenant(request: Request, caller: Caller) -> Caller:
         return caller
 
 
-def render_page(visit: Visit, template: str, **values: Any) -> Response:
+async def render_page(visit: Visit, template: str, **values: Any) -> Response:
     """The page, or only its fresh block when the page refreshes itself."""
+    values["holds"] = await _find_holds(visit)
+    if not visit.is_refresh or FRESH_BLOCK not in load_templates().get_template(template).blocks:
+        return HTMLResponse(_render(visit, template, values), headers=_NOT_STORED)
+    return HTMLResponse(_render_fresh(visit, template, values), headers=_NOT_STORED)
+
+
+Load = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+async def stream_page(visit: Visit, template: str, load: Load, **known: Any) -> Response:
+    """The page in two parts: the frame, which the browser paints at once, and what ``load`` reads.
+
+    ``known`` is what the title and the headline need. The frame carries the status: a page refuses
+    a request before it calls this, and a store that does not answer fails here, with the banner.
+    A refresh has no frame, and only the store can refuse a cursor: both are sent whole.
+    """
+    if visit.is_refresh or visit.ask("cursor"):
+        return await render_page(visit, template, **known, **await load())
+    known["holds"] = await _find_holds(visit)
+    parts = _send_parts(visit, template, load, known)
+    return StreamingResponse(parts, media_type="text/html", headers=_NOT_STORED)
+
+
+async def _send_parts(
+    visit: Visit, template: str, load: Load, known: Mapping[str, Any]
+) -> AsyncIterator[str]:
+    yield _render(visit, template, known, part="frame")
+    try:
+        rest = _render(visit, template, {**known, **await load()}, part="rest")
+    except Exception as error:  # noqa: BLE001 - the status is sent: only the page can still say it
+        rest = _render(visit, "failure.html", {**known, **_describe_failure(error)}, part="rest")
+    yield rest
+
+
+async def _find_holds(visit: Visit) -> Sequence[Hold]:
+    context = visit.context
+    return await visit.cached(
+        "holds", lambda: find_holds(context.store, context.clock, visit.tenant)
+    )
+
+
+def _render(
+    visit: Visit,
+    template: str,
+    values: Mapping[str, Any],
+    part: Literal["whole", "frame", "rest"] = "whole",
+) -> str:
     loaded = load_templates().get_template(template)
-    context = {
+    return loaded.render(_describe_visit(visit), part=part, **values)
+
+
+def _render_fresh(visit: Visit, template: str, values: Mapping[str, Any]) -> str:
+    """The block that changes, and the banner."""
+    loaded = load_templates().get_template(template)
+    context = {**_describe_visit(visit), **values}
+    block = "".join(loaded.blocks[FRESH_BLOCK](loaded.new_context(context)))
+    return block + load_templates().get_template(BANNER).render(context)
+
+
+def _describe_visit(visit: Visit) -> dict[str, Any]:
+    """What every template knows."""
+    return {
         "visit": visit,
         "request": visit.request,
         "caller": visit.caller,
@@ -211,15 +266,8 @@ def render_page(visit: Visit, template: str, **values: Any) -> Response:
         "menu": visit.menu,
         "done": read_notice(visit),
         "undo": normalize_job_id(visit.ask("undo")) if visit.may_operate else None,
-        "holds": visit.holds,
         "is_refresh": visit.is_refresh,
-        **values,
     }
-    if visit.is_refresh and FRESH_BLOCK in loaded.blocks:
-        block = "".join(loaded.blocks[FRESH_BLOCK](loaded.new_context(context)))
-        banner = load_templates().get_template(BANNER).render(context)
-        return HTMLResponse(block + banner, headers=_NOT_STORED)
-    return HTMLResponse(loaded.render(context), headers=_NOT_STORED)
 
 
 def render_part(visit: Visit, template: str, **values: Any) -> Response:
@@ -269,13 +317,19 @@ async def serve_nothing(request: Request) -> Response:
 
 def explain_failure(request: Request, error: RotaError) -> Response:
     """A page that says what went wrong and what to do."""
-    meaning = find_meaning(type(error))
-    message = error.message
-    if meaning.status >= _FIRST_FAULT:
-        number = uuid4().hex[:12]
-        _log.warning("A page could not be served, incident %s: %s", number, error)
-        message = f"The server log has details under incident {number}."
-    return render_alone(request, "error.html", meaning.status, code=meaning.status, message=message)
+    failure = _describe_failure(error)
+    return render_alone(request, "error.html", failure["code"], **failure)
+
+
+def _describe_failure(error: Exception) -> dict[str, Any]:
+    """What a person may know of it: all of a refusal, and where the log has a fault."""
+    code = find_meaning(type(error)).status if isinstance(error, RotaError) else _FIRST_FAULT
+    if code < _FIRST_FAULT:
+        return {"code": code, "message": str(error)}
+    number = uuid4().hex[:12]
+    trace = None if isinstance(error, RotaError) else error
+    _log.warning("A page could not be served, incident %s: %s", number, error, exc_info=trace)
+    return {"code": code, "message": f"The server log has details under incident {number}."}
 
 
 def _go_to_sign_in(request: Request) -> Response:

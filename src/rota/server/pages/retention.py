@@ -90,7 +90,7 @@ async def _ask(visit: Visit, form: Form, keep: Keep | None) -> Response:
     tenant, kind = _read_scope(form, visit.tenant)
     preview = await preview_rule(_context(visit, tenant), tenant, kind, keep)
     hidden = [(name, form.one(name)) for name in (*_SENT, "action")]
-    return render_page(
+    return await render_page(
         visit,
         "retention_question.html",
         page="retention",
@@ -123,7 +123,7 @@ async def _render(
 ) -> Response:
     current = await read_retention(visit.context.rail_context(visit.tenant))
     sent: Mapping[str, str] = {name: "" if form is None else form.one(name) for name in _SENT}
-    return render_page(
+    return await render_page(
         visit,
         "retention.html",
         page="retention",

@@ -132,7 +132,7 @@ async def _create(visit: Visit, given: Given) -> str:
 
 async def _render_new(visit: Visit, given: Given, problem: str = "") -> Response:
     kinds = {*await read_kinds(visit.context.store), *await visit.context.served.list()}
-    return render_page(
+    return await render_page(
         visit,
         "schedule_new.html",
         page="schedules",

@@ -3,7 +3,7 @@
 from asyncio import gather
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -13,7 +13,7 @@ from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_contex
 from rota.scheduler.policy import SchedulerContext
 from rota.server.pages.formats import format_distance
 from rota.server.pages.outlook import Outlook, preview_task, show_occurrence
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.series import sign_of_series
 from rota.server.pages.statuses import FAILED, SIGNS, Row, Sign, make_rows, sign_of, sign_of_end
 from rota.server.pages.task import sign_of_task
@@ -58,6 +58,10 @@ class TaskRow(NamedTuple):
 
 
 async def show_schedules(visit: Visit) -> Response:
+    return await stream_page(visit, "schedules.html", lambda: _read(visit), page="schedules")
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     store, clock = visit.context.store, visit.context.clock
     cursor = visit.ask("cursor") or None
     depths, page, rules, tasks = await gather(
@@ -69,25 +73,22 @@ async def show_schedules(visit: Visit) -> Response:
         read_context(store, clock, visit.zone),
         _find_tasks(visit),
     )
-    return render_page(
-        visit,
-        "schedules.html",
-        page="schedules",
-        due=await _find_due(visit, depths),
-        processing=await _find_running(visit, sum(each.running_count for each in depths)),
-        dead=await _find_dead(visit, sum(each.dead_count for each in depths)),
-        series=[_show_series(each, visit.now) for each in page.items],
-        series_older=visit.link("schedules", cursor=page.next_cursor) if page.has_more else None,
-        series_newest=visit.link("schedules") if cursor else None,
-        tasks=[_show_task(task, rules, visit) for task in tasks.tasks],
-        unreadable=tasks.unreadable,
-        scheduler_count=tasks.scheduler_count,
-        task_zone=tasks.zone,
-        policy=tasks.policy,
-        succeeded=SIGNS[JobState.COMPLETED],
-        failed=FAILED,
-        base=visit.base,
-    )
+    return {
+        "due": await _find_due(visit, depths),
+        "processing": await _find_running(visit, sum(each.running_count for each in depths)),
+        "dead": await _find_dead(visit, sum(each.dead_count for each in depths)),
+        "series": [_show_series(each, visit.now) for each in page.items],
+        "series_older": visit.link("schedules", cursor=page.next_cursor) if page.has_more else None,
+        "series_newest": visit.link("schedules") if cursor else None,
+        "tasks": [_show_task(task, rules, visit) for task in tasks.tasks],
+        "unreadable": tasks.unreadable,
+        "scheduler_count": tasks.scheduler_count,
+        "task_zone": tasks.zone,
+        "policy": tasks.policy,
+        "succeeded": SIGNS[JobState.COMPLETED],
+        "failed": FAILED,
+        "base": visit.base,
+    }
 
 
 async def _find_tasks(visit: Visit) -> TaskStanding:

@@ -26,7 +26,7 @@ from rota.server.pages.outlook import (
     show_upcoming,
     sign_of_run,
 )
-from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.rule_form import (
     CHOICES,
     Given,
@@ -70,27 +70,33 @@ async def show_series(visit: Visit) -> Response:
         f"any series {series_id}",
         lambda: find_any_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
     )
+    return await stream_page(
+        visit,
+        "series.html",
+        lambda: _read(visit, detail),
+        page="schedules",
+        series=detail.series,
+        detail=detail,
+    )
+
+
+async def _read(visit: Visit, detail: SeriesDetail) -> dict[str, Any]:
     series = detail.series
     explanation = await explain_job(
         visit.context.store, visit.context.clock, visit.tenant, series.job_id
     )
     there, zone_problem = choose_zone(visit)
     own = load_zone(series.zone) if not series.problem else UTC
-    return render_page(
-        visit,
-        "series.html",
-        page="schedules",
-        detail=detail,
-        series=series,
-        sign=sign_of_series(series, visit.now),
-        strip=draw_series_strip(detail.runs, visit.shown_zone),
-        runs=[_show_run(each) for each in detail.runs],
-        upcoming=show_upcoming(series.occurrences, own, there),
-        there=there,
-        zone_problem=zone_problem,
-        explanation=explanation,
-        backfill=_suggest_range(detail, visit),
-    )
+    return {
+        "sign": sign_of_series(series, visit.now),
+        "strip": draw_series_strip(detail.runs, visit.shown_zone),
+        "runs": [_show_run(each) for each in detail.runs],
+        "upcoming": show_upcoming(series.occurrences, own, there),
+        "there": there,
+        "zone_problem": zone_problem,
+        "explanation": explanation,
+        "backfill": _suggest_range(detail, visit),
+    }
 
 
 async def act_on_series(visit: Visit) -> Response:
@@ -169,7 +175,7 @@ async def _render_edit(
     before = load_zone(detail.series.zone) if not detail.series.problem else UTC
     shown = {**show_recurrence(recurrence), "start": format_instant(recurrence.start)}
     kept = {f"kept_{name}": shown[name] for name in ("when", "zone", "start")}
-    return render_page(
+    return await render_page(
         visit,
         "series_edit.html",
         page="schedules",
@@ -196,9 +202,9 @@ async def _backfill(visit: Visit, form: Form) -> Response:
         until = min(until, visit.now)
         plan = await plan_backfill(context, detail.series.id, since, until)
     except RotaError as error:
-        return _render_backfill(visit, detail, form, problem=error.message)
+        return await _render_backfill(visit, detail, form, problem=error.message)
     if form.one("action") != "create":
-        return _render_backfill(visit, detail, form, plan=plan)
+        return await _render_backfill(visit, detail, form, plan=plan)
     await visit.context.quota.admit(visit.tenant, len(plan.occurrences))
     made = await run_backfill(
         context,
@@ -211,7 +217,7 @@ async def _backfill(visit: Visit, form: Form) -> Response:
     return go_to(_link(visit, done="backfilled", count=len(made.job_ids)))
 
 
-def _render_backfill(
+async def _render_backfill(
     visit: Visit,
     detail: SeriesDetail,
     form: Form,
@@ -220,7 +226,7 @@ def _render_backfill(
 ) -> Response:
     zone = load_zone(detail.series.zone)
     shown = () if plan is None else plan.occurrences[:SHOWN_IN_PLAN]
-    return render_page(
+    return await render_page(
         visit,
         "backfill.html",
         page="schedules",
@@ -247,6 +253,12 @@ def sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
 
 async def show_ended(visit: Visit) -> Response:
     """The list of series that have ended."""
+    return await stream_page(
+        visit, "series_ended.html", lambda: _read_ended(visit), page="schedules"
+    )
+
+
+async def _read_ended(visit: Visit) -> dict[str, Any]:
     store = visit.context.store
     found = await visit.cached("ended series", lambda: list_ended_series(store, visit.tenant))
     rows = [
@@ -254,9 +266,10 @@ async def show_ended(visit: Visit) -> Response:
         for it in found[:MOST_ENDED]
         if it.last_run is not None
     ]
-    return render_page(
-        visit, "series_ended.html", page="schedules", rows=rows, is_cut=len(found) > MOST_ENDED
-    )
+    return {
+        "rows": rows,
+        "is_cut": len(found) > MOST_ENDED,
+    }
 
 
 def choose_zone(visit: Visit) -> tuple[tzinfo, str]:

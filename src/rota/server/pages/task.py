@@ -1,10 +1,13 @@
 """The page of a declarative task: its past and next runs, and what an operator can do with it."""
 
+from typing import Any
+
 from starlette.responses import Response
 
 from rota.errors import NotFoundError
 from rota.jobs import JobState
 from rota.ops.tasks import (
+    TaskDetail,
     TaskSummary,
     explain_one_task,
     find_task,
@@ -14,7 +17,7 @@ from rota.ops.tasks import (
     resume_task,
 )
 from rota.server.pages.outlook import draw_task_strip, list_task_runs, preview_task
-from rota.server.pages.responses import go_to, render_page
+from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.series import RUNS_AHEAD, choose_zone
 from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit, read_form
@@ -27,16 +30,10 @@ async def show_task(visit: Visit) -> Response:
     detail = await find_task(store, clock, name, visit.zone)
     rules = await read_context(store, clock, visit.zone)
     there, zone_problem = choose_zone(visit)
-    return render_page(
-        visit,
-        "task.html",
-        page="schedules",
-        detail=detail,
-        task=detail.task,
-        sign=sign_of_task(detail.task),
-        strip=draw_task_strip(detail.runs, visit.shown_zone),
-        runs=list_task_runs(detail.runs),
-        outlook=preview_task(
+    known = {
+        "detail": detail,
+        "task": detail.task,
+        "outlook": preview_task(
             detail.task.cron,
             rules.zone,
             visit.now,
@@ -44,10 +41,22 @@ async def show_task(visit: Visit) -> Response:
             count=RUNS_AHEAD,
             there=there,
         ),
-        there=there,
-        zone_problem=zone_problem,
-        explanation=await explain_one_task(store, clock, visit.zone, name),
+        "there": there,
+        "zone_problem": zone_problem,
+    }
+    return await stream_page(
+        visit, "task.html", lambda: _read(visit, detail), page="schedules", **known
     )
+
+
+async def _read(visit: Visit, detail: TaskDetail) -> dict[str, Any]:
+    store, clock = visit.context.store, visit.context.clock
+    return {
+        "sign": sign_of_task(detail.task),
+        "strip": draw_task_strip(detail.runs, visit.shown_zone),
+        "runs": list_task_runs(detail.runs),
+        "explanation": await explain_one_task(store, clock, visit.zone, detail.task.name),
+    }
 
 
 async def act_on_task(visit: Visit) -> Response:

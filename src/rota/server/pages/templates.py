@@ -5,8 +5,9 @@ visible. A template cannot avoid this.
 """
 
 import gzip
+import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from html import escape as quote_html
@@ -35,6 +36,7 @@ FOREVER = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
 ICON = "icon.svg"
 
+_INSTANT = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b")
 _FOLDER = Path(__file__).parent
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -156,6 +158,17 @@ def _time(instant: datetime, shown: str) -> str:
     return _mark(f'<time datetime="{exact}" title="{title}">{_quote(shown)}</time>')
 
 
+@pass_context
+def _instants(context: Context, text: str) -> str:
+    """A sentence whose instants are shown in the zone of the pages, unbroken."""
+
+    def show(found: re.Match[str]) -> str:
+        at = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        return _time(at, format_local(at, context["zone"]))
+
+    return _mark(_INSTANT.sub(show, _quote(text)))
+
+
 def _plural(count: int, one: str, many: str | None = None) -> str:
     return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
 
@@ -211,6 +224,7 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "length_of": _length_of,
     "moment": _moment,
     "local": _local,
+    "instants": _instants,
     "grouped": format_count,
     "plural": _plural,
 }

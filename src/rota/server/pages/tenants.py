@@ -1,6 +1,7 @@
 """The tenants page: compare them, and look at the pages of one."""
 
 from datetime import timedelta
+from typing import Any
 
 from starlette.responses import Response
 
@@ -11,7 +12,7 @@ from rota.ops.tenants import compare_tenants
 from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
 from rota.server.pages.formats import format_length
-from rota.server.pages.responses import TENANT_COOKIE, go_to, render_page
+from rota.server.pages.responses import TENANT_COOKIE, go_to, stream_page
 from rota.server.pages.visit import Visit, read_form, read_target
 from rota.stores.opened import Sharded
 
@@ -21,6 +22,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 async def show_tenants(visit: Visit) -> Response:
     _check(visit)
+    known = {"is_sharded": isinstance(visit.context.store, Sharded)}
+    return await stream_page(visit, "tenants.html", lambda: _read(visit), page="tenants", **known)
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     asked = visit.ask("hours", "1")
     hours = int(asked) if asked in {str(it) for it in HOURS_OFFERED} else 1
     context = visit.context
@@ -28,19 +34,17 @@ async def show_tenants(visit: Visit) -> Response:
         f"tenants {hours}",
         lambda: compare_tenants(context.store, context.clock, timedelta(hours=hours)),
     )
-    return render_page(
-        visit,
-        "tenants.html",
-        page="tenants",
-        is_sharded=isinstance(context.store, Sharded),
-        tenants=found,
-        hours=str(hours),
-        label=HOURS_OFFERED[hours],
-        ranges=[(str(it), "1 hour" if it == 1 else label) for it, label in HOURS_OFFERED.items()],
-        link_range=lambda chosen: visit.link("tenants", hours=chosen),
-        format_ms=lambda ms: "" if ms is None else format_length(ms * _MILLISECOND),
-        format_seconds=lambda seconds: format_length(timedelta(seconds=seconds)),
-    )
+    return {
+        "tenants": found,
+        "hours": str(hours),
+        "label": HOURS_OFFERED[hours],
+        "ranges": [
+            (str(it), "1 hour" if it == 1 else label) for it, label in HOURS_OFFERED.items()
+        ],
+        "link_range": lambda chosen: visit.link("tenants", hours=chosen),
+        "format_ms": lambda ms: "" if ms is None else format_length(ms * _MILLISECOND),
+        "format_seconds": lambda seconds: format_length(timedelta(seconds=seconds)),
+    }
 
 
 async def switch_tenant(visit: Visit) -> Response:

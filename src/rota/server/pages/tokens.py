@@ -25,7 +25,7 @@ class TokenRow(NamedTuple):
 async def show_tokens(visit: Visit) -> Response:
     tokens = await _tokens(visit).list_tokens()
     names = {token.id: token.name for token in tokens}
-    return render_page(
+    return await render_page(
         visit,
         "tokens.html",
         page="tokens",
@@ -39,7 +39,7 @@ async def show_token(visit: Visit) -> Response:
     token, descendants = await _tokens(visit).find(visit.request.path_params["token_id"])
     names = {each.id: each.name for each in await _tokens(visit).list_tokens()}
     rows = _make_rows([token, *descendants], names, visit.now)
-    return render_page(
+    return await render_page(
         visit,
         "token.html",
         page="tokens",

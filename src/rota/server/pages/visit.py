@@ -13,7 +13,6 @@ from rota.clock.system import monotonic
 from rota.errors import InvalidRequestError, JobNotFoundError, RequestTooLargeError
 from rota.jobs import Job, JobId
 from rota.jobs.identity import normalize_job_id
-from rota.ops.holds import Hold
 from rota.rail import DeadLetters, Rail
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME
@@ -119,9 +118,8 @@ class Visit(NamedTuple):
 
     ``zone`` is the zone of the server, in which declarative tasks run. Times are shown in
     ``shown_zone``, which the person may choose, and in the colours of ``theme``.
-    ``holds`` is what keeps due jobs of the tenant from running now. ``menu`` has the name, the path
-    and the title of every page that the caller may see. ``runs_installation``: the person may look
-    at the pages of any tenant.
+    ``menu`` has the name, the path and the title of every page that the caller may see.
+    ``runs_installation``: the person may look at the pages of any tenant.
     """
 
     request: Request
@@ -133,7 +131,6 @@ class Visit(NamedTuple):
     shown_zone: tzinfo
     theme: str = ""
     has_sign_in: bool = False
-    holds: Sequence[Hold] = ()
     menu: Sequence[tuple[str, Sequence[str], str]] = ()
     runs_installation: bool = False
 

@@ -1,25 +1,28 @@
 """The workers page: workers and pollers, and what runs now."""
 
+from typing import Any
+
 from starlette.responses import Response
 
 from rota.ops.polled import list_pollers_of
 from rota.ops.workers import find_crew
-from rota.server.pages.responses import render_page
+from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit
 
 
 async def show_workers(visit: Visit) -> Response:
+    return await stream_page(visit, "workers.html", lambda: _read(visit), page="workers")
+
+
+async def _read(visit: Visit) -> dict[str, Any]:
     store = visit.context.store
     crew = await find_crew(store, visit.tenant, visit.now)
-    return render_page(
-        visit,
-        "workers.html",
-        page="workers",
-        workers=crew.workers,
-        room=sum(each.worker.concurrency for each in crew.workers),
-        running=make_rows(crew.running, visit.now),
-        ahead_count=crew.ahead_count,
-        has_more=crew.has_more,
-        pollers=await list_pollers_of(store, visit.now, visit.tenant),
-    )
+    return {
+        "workers": crew.workers,
+        "room": sum(each.worker.concurrency for each in crew.workers),
+        "running": make_rows(crew.running, visit.now),
+        "ahead_count": crew.ahead_count,
+        "has_more": crew.has_more,
+        "pollers": await list_pollers_of(store, visit.now, visit.tenant),
+    }
