@@ -1,7 +1,7 @@
 """Judges what was seen of a fleet: the axioms of schedulers and the invariants of jobs.
 
 ``S1`` to ``L3`` and ``I1`` to ``I12`` have the names of the theory. ``LIN`` is linearizability,
-``ONCE`` the once-ledger, ``POLL`` the documents of pollers, and ``END`` a process that ended by
+``REL`` dependencies, ``ONCE`` the once-ledger, ``POLL`` the documents of pollers, and ``END`` a process that ended by
 itself or a request that was refused for no reason.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tests.verification.fleet.processes import LEDGER_KEYS, SHUT, Closing
+from tests.verification.fleet.processes import LEDGER_KEYS, SERIES_INTERVAL, SHUT, Closing
 from tests.verification.fleet.server import find_disagreements
 from tests.verification.fleet.stage import FleetRecord
 from tests.verification.jobs_trace import check_jobs, check_liveness
@@ -79,6 +79,40 @@ def judge_jobs(record: FleetRecord) -> Iterator[Finding]:
             parents = [record.snapshot.jobs.get(each) for each in job.dependencies]
             if all(parent is None or parent.status.is_terminal for parent in parents):
                 yield Finding("I12", f"job {job.id} waits for nothing")
+
+
+def judge_releases(record: FleetRecord) -> Iterator[Finding]:
+    """REL: a job starts when those it waits for have ended, and is blocked only by a failure."""
+    jobs = {} if record.snapshot is None else record.snapshot.jobs
+    started: dict[JobId, datetime] = {}
+    for entry in record.history:
+        if isinstance(entry, AttemptStarted):
+            started.setdefault(entry.job_id, entry.at)
+    tolerance = record.plan.weather.longest_delay + _BLINK if record.plan.drifts else timedelta()
+    for job in jobs.values():
+        parents = [jobs[each] for each in job.dependencies if each in jobs]
+        if not parents:
+            continue
+        has_failed = any(parent.status is not JobStatus.COMPLETED for parent in parents)
+        if job.status is JobStatus.BLOCKED and job.on_parent_failure == "run":
+            yield Finding("REL", f"job {job.id} is blocked, and was to run in any case")
+        elif job.status is JobStatus.BLOCKED and not has_failed:
+            yield Finding("REL", f"job {job.id} is blocked, and nothing failed before it")
+        ended_at = max(parent.updated_at for parent in parents)
+        if job.id in started and started[job.id] + tolerance < ended_at:
+            yield Finding("REL", f"job {job.id} started at {started[job.id]}, before {ended_at}")
+
+
+def judge_series(record: FleetRecord) -> Iterator[Finding]:
+    """A series that nobody cancelled goes on, if its first occurrence ends before the second."""
+    jobs = {} if record.snapshot is None else record.snapshot.jobs
+    for first in record.seen.series:
+        job = jobs.get(first)
+        if job is None or job.occurrence_at is None or first in record.seen.cancelled:
+            continue
+        is_alone = not any(each.origin == first and each.id != first for each in jobs.values())
+        if is_alone and job.updated_at < job.occurrence_at + SERIES_INTERVAL:
+            yield Finding("I7", f"series {first} ended after its first occurrence")
 
 
 def judge_closings(record: FleetRecord) -> Iterator[Finding]:
@@ -229,6 +263,8 @@ def judge_ends(record: FleetRecord) -> Iterator[Finding]:
 
 _CHECKS: tuple[Callable[[FleetRecord], Iterator[Finding]], ...] = (
     judge_jobs,
+    judge_releases,
+    judge_series,
     judge_closings,
     judge_limits,
     judge_overlaps,

@@ -30,7 +30,7 @@ class Weather:
 
     fault_share: float = 0.0
     longest_delay: timedelta = _NO_TIME
-    latest: timedelta = timedelta(seconds=5)
+    latest: timedelta = timedelta(seconds=3)
 
 
 CALM = Weather()

@@ -22,7 +22,7 @@ from tests.verification.trace.recorder import TraceRecorder
 from rota.clock.protocol import Clock
 from rota.clock.virtual import VirtualClock
 from rota.errors import RotaError, SchedulerInitializationError, ScheduleTaskError, StoreError
-from rota.jobs import JobId
+from rota.jobs import JobId, JobRequest, admit_job, make_job_id
 from rota.poller import PolledJob, PolledJobs, Poller
 from rota.policy.gate_settings import Scope
 from rota.policy.gates import Maintenance
@@ -41,6 +41,7 @@ _SECOND = timedelta(seconds=1)
 _RETRIES = {"max_attempts": 4, "backoff_strategy": "FIXED", "base_delay_seconds": 1}
 _TRIES = 5
 LEDGER_KEYS = ("red", "blue")
+SERIES_INTERVAL = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,9 @@ class Happenings:
 
     effects: Counter[str] = field(default_factory=Counter)
     results: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    effect_times: defaultdict[str, list[tuple[datetime, str]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
     closings: list[Closing] = field(default_factory=list)
+    series: list[JobId] = field(default_factory=list)
+    cancelled: set[JobId] = field(default_factory=set)
     polled: list[Polled] = field(default_factory=list)
     polled_ids: set[str] = field(default_factory=set)
     schedules: dict[str, TraceRecorder] = field(default_factory=dict)
@@ -151,11 +151,12 @@ def make_handler(around: Surroundings, clock: Clock) -> Callable[[Context], Awai
 
 async def have_effect(around: Surroundings, context: Context, key: str) -> None:
     on_crash: Any = "at_most_once" if key == LEDGER_KEYS[0] else "at_least_once"
-    seen, host, times = around.seen, around.host, around.seen.effect_times
+    seen, host, asked_for = around.seen, around.host, around.host.random.choice((0, 2)) * _SECOND
 
     async def act() -> str:
         seen.effects[key] += 1
-        times[key].append((around.time.now(), host.name))
+        await around.host.clock.sleep(asked_for)
+        await around.host.pass_gate()
         return f"{seen.effects[key]}"
 
     result = await context.once(key, act, on_crash=on_crash)
@@ -357,22 +358,24 @@ class Client:
                     return
 
     async def _schedule_series(self, act: Act) -> None:
-        overlap = self._random.choice(("skip", "skip", "allow"))
+        overlap: Any = self._random.choice(("skip", "allow"))
+        key = f"series {act.number}" if self._random.random() < 0.5 else None
         for _ in range(_TRIES):
             try:
                 job_id = await self._rail.schedule_recurring(
                     "work",
                     {"seconds": self._random.choice((0, 1, 12))},
-                    interval="10s",
+                    interval=SERIES_INTERVAL,
                     count=self._random.choice((2, 4)),
                     overlap=overlap,
                     retry_policy=_RETRIES,
-                    idempotency_key=f"series {act.number}",
+                    idempotency_key=key,
                 )
             except StoreError:
                 await self._clock.sleep(_SECOND)
             else:
                 self._ids.append(job_id)
+                self._around.seen.series.append(job_id)
                 return
 
     async def _schedule_effects(self, act: Act) -> None:
@@ -383,9 +386,17 @@ class Client:
 
     async def _schedule_chain(self, act: Act) -> None:
         await self._schedule(act)
-        body = {**self._new_job(act), "dependencies": self._ids[-1:]}
-        body["on_parent_failure"] = self._random.choice(("block", "run", "skip"))
-        await self._send(body)
+        request = JobRequest(
+            name="chained",
+            kind="work",
+            queue="default",
+            payload=self._draw_payload(act),
+            dependencies=tuple(self._ids[-1:]),
+            on_parent_failure=self._random.choice(("block", "run", "skip")),
+        )
+        now = self._clock.now()
+        job_id = make_job_id(now, self._random.getrandbits(62))
+        await self._around.store.insert([admit_job(request, job_id=job_id, now=now)], now)
 
     async def _post(self, act: Act) -> None:
         body = self._new_job(act)
@@ -397,7 +408,9 @@ class Client:
             await self._clock.sleep(_SECOND)
 
     async def _cancel(self, _: Act) -> None:
-        await self._rail.cancel(self._random.choice(self._ids))
+        job_id = self._random.choice(self._ids)
+        self._around.seen.cancelled.add(job_id)
+        await self._rail.cancel(job_id)
 
     async def _move(self, _: Act) -> None:
         job_id = self._random.choice(self._ids)

@@ -40,7 +40,7 @@ _RUNS: dict[str, Callable[[Surroundings], Coroutine[Any, Any, None]]] = {
     "poller": run_poller,
     "http": run_http_worker,
 }
-STEP = 10 * _SECOND
+STEP = 4 * _SECOND
 
 
 class LiveScribe(Scribe):

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +18,7 @@ from tests.verification.fleet.judge import Finding, judge_fleet
 from tests.verification.fleet.plan import FleetPlan, draw_plan
 from tests.verification.fleet.processes import NARROW
 from tests.verification.fleet.server import Operation, StoreServer
+from tests.verification.fleet.sqlite_server import SqliteServer
 from tests.verification.fleet.stage import FleetRecord, Stage, silence
 from tests.verification.jobs_trace.records import to_line
 from tests.verification.simulation.trial import LazySelector
@@ -70,8 +73,14 @@ def try_plan(plan: FleetPlan) -> FleetTrial:
 
 async def _play(plan: FleetPlan) -> tuple[FleetRecord, tuple[Finding, ...]]:
     record = FleetRecord(plan)
-    server = StoreServer(Random(f"fleet {plan.seed} server"), _watch_limit(record))
-    await Stage(plan, server, record).play()
+    random = Random(f"fleet {plan.seed} server")
+    if plan.mode == "sqlite":
+        with TemporaryDirectory(prefix="rota-") as folder:
+            server = SqliteServer(random, Path(folder), record.server_findings)
+            await server.open()
+            await Stage(plan, server, record).play()
+    else:
+        await Stage(plan, StoreServer(random, _watch_limit(record)), record).play()
     return record, await judge_fleet(record)
 
 
