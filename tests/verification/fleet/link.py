@@ -86,7 +86,9 @@ class Link:
             yield _LinkedListener(listener, self)
 
     @asynccontextmanager
-    async def listen_for_end(self, tenant: str, job_ids: Collection[str]) -> AsyncIterator[Listener]:
+    async def listen_for_end(
+        self, tenant: str, job_ids: Collection[str]
+    ) -> AsyncIterator[Listener]:
         self._refuse_if_cut("listen_for_end")
         async with self._server.inner.listen_for_end(tenant, job_ids) as listener:
             yield _LinkedListener(listener, self)

@@ -221,7 +221,7 @@ class MutatedModules(MetaPathFinder):
 def hunt(mutant: Mutant, most_seeds: int) -> str:
     """What found the mistake, and with which seed. Call it before anything of Rota is loaded."""
     sys.meta_path.insert(0, MutatedModules(mutant))
-    from tests.verification.fleet.trial import try_fleet  # noqa: PLC0415 - with the mistake in it
+    from tests.verification.fleet.trial import try_fleet
 
     if sys.modules[mutant.module].__spec__ is None:
         return ""
@@ -239,7 +239,7 @@ def hunt(mutant: Mutant, most_seeds: int) -> str:
 def hunt_apart(mutant: Mutant, most_seeds: int) -> str:
     """As ``hunt``, in a process of its own."""
     command = [sys.executable, "-m", "tests.verification.fleet.mutants", "--hunt", mutant.name]
-    ended = subprocess.run(  # noqa: S603 - this program itself
+    ended = subprocess.run(
         [*command, "--seeds", str(most_seeds)], capture_output=True, text=True, check=False
     )
     if ended.returncode:

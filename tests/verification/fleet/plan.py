@@ -11,7 +11,7 @@ Mode = Literal["network", "host", "sqlite"]
 """Where the store is: on a server with a clock of its own, or on the host of all processes."""
 
 START = datetime(2027, 3, 1, 9, 0, 20, tzinfo=UTC)
-SQLITE_SHARE = 0.02
+SQLITE_SHARE = 0.012
 
 _SECOND = timedelta(seconds=1)
 _ACTS = {
@@ -62,9 +62,7 @@ class Crew:
 
     @property
     def size(self) -> int:
-        return (
-            self.worker_count + self.scheduler_count + self.poller_count + self.http_worker_count
-        )
+        return self.worker_count + self.scheduler_count + self.poller_count + self.http_worker_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +104,12 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
     drawn: Mode = "sqlite" if random.random() < SQLITE_SHARE else "host"
     if drawn == "host" and random.random() < 0.5:
         drawn = "network"
-    span = random.choice((8, 16, 32)) * _SECOND
+    span = random.choice((6, 12, 24)) * _SECOND
     crew = Crew(
-        worker_count=random.choice((1, 2, 2, 2, 3)),
+        worker_count=random.choice((1, 1, 2, 2, 2, 3)),
         scheduler_count=random.choice((0, 0, 0, 0, 2)),
         poller_count=random.choice((0, 0, 0, 0, 2)),
-        http_worker_count=int(random.random() < 0.1),
+        http_worker_count=int(random.random() < 0.08),
     )
     if crew.scheduler_count and drawn == "network":
         drawn = "host"  # their axioms are judged by one clock
@@ -125,8 +123,8 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
         seed=seed,
         mode=mode,
         span=span,
-        lease_for=random.choice((5, 8, 15)) * _SECOND,
-        poll_for=random.choice((5, 10, 20)) * _SECOND,
+        lease_for=random.choice((5, 9, 15)) * _SECOND,
+        poll_for=random.choice((6, 15, 30)) * _SECOND,
         limit=random.choice((None, None, 1, 2)),
         crew=crew,
         weather=_draw_weather(random),
@@ -143,7 +141,7 @@ def _draw_weather(random: Random) -> Weather:
 
 
 def _draw_acts(random: Random, span: timedelta, crew: Crew) -> tuple[Act, ...]:
-    drawn = random.choices(tuple(_ACTS), tuple(_ACTS.values()), k=random.randint(2, 5))
+    drawn = random.choices(tuple(_ACTS), tuple(_ACTS.values()), k=random.randint(2, 4))
     missing = {"poll"} if not crew.poller_count else set()
     missing |= {"http"} if not crew.http_worker_count else set()
     drawn = ["once" if what in missing else what for what in drawn]

@@ -15,17 +15,17 @@ from tests.verification.fleet.hosts import Host
 from tests.verification.fleet.link import Link
 from tests.verification.fleet.plan import Act, FleetPlan
 from tests.verification.jobs_trace.attempts import recorded
-from tests.verification.jobs_trace.records import AttemptEnded, AttemptStarted
 from tests.verification.jobs_trace.recording import RecordingStore, Scribe
+from tests.verification.jobs_trace.records import AttemptEnded, AttemptStarted
 from tests.verification.trace.recorder import TraceRecorder
 
 from rota.clock.protocol import Clock
 from rota.clock.virtual import VirtualClock
 from rota.errors import RotaError, SchedulerInitializationError, ScheduleTaskError, StoreError
 from rota.jobs import JobId, JobRequest, admit_job, make_job_id
-from rota.poller import PolledJob, PolledJobs, Poller
 from rota.policy.gate_settings import Scope
 from rota.policy.gates import Maintenance
+from rota.poller import PolledJob, PolledJobs, Poller
 from rota.rail import DeadLetters, Rail
 from rota.rail.settings import clear_maintenance, pause_queue, resume_queue, set_maintenance
 from rota.scheduler.policy import SchedulerSettings
@@ -501,5 +501,3 @@ async def run_client(around: Surroundings, acts: tuple[Act, ...], started_at: da
             await client.act(act)
 
     await keep_starting(around, live)
-
-

@@ -65,8 +65,10 @@ class StoreServer:
         self.epoch = 0
         self.is_up = True
         self.lost_count = 0
+        self.on_down: Callable[[], object] | None = None
         self._random = random
         self._watch = watch
+        self._is_doomed = False
 
     async def carry_out(self, verb: str, *given: Any, **named: Any) -> Operation:
         """The call, done. Nothing else happens meanwhile."""
@@ -77,7 +79,13 @@ class StoreServer:
         self.log.append(operation)
         if self._watch is not None and verb in WRITES:
             self._watch(operation, self.inner)
+        if self._is_doomed and verb in WRITES:
+            await self.fail_over()
         return operation
+
+    async def doom(self) -> None:
+        """It fails over right after the next write, before its answer is on its way."""
+        self._is_doomed = True
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """The pages of a scan, until the server fails over."""
@@ -89,6 +97,9 @@ class StoreServer:
 
     async def fail_over(self) -> None:
         """Another server takes over. It has every answered call, and perhaps some that were not."""
+        self._is_doomed = self.is_up = False
+        if self.on_down is not None:
+            self.on_down()
         answered = [place for place, one in enumerate(self.log, 1) if one.is_answered]
         kept = self._random.randint(answered[-1] if answered else 0, len(self.log))
         for operation in self.log[kept:]:

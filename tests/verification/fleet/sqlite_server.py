@@ -101,7 +101,7 @@ class SqliteServer(StoreServer):
         self.log.append(operation)
         return operation
 
-    async def fail_over(self) -> None:
+    async def doom(self) -> None:
         """The power fails soon, in the middle of a write if there is one."""
         count = self._random.randint(1, MOST_WRITES_AHEAD)
         self._disk.fail_in(count, self._cut_power)

@@ -90,6 +90,7 @@ class FleetRecord:
     patience: timedelta = timedelta()
     fault_count: int = 0
     lost_count: int = 0
+    restart_count: int = 0
     server_findings: list[str] = field(default_factory=list)
 
 
@@ -127,21 +128,21 @@ class Stage:
             await self._clear()
 
     async def _open(self) -> None:
-        admin = self._settle_in("admin", 0)
+        admin = self._settle_in("admin")
         admin.link.weather = CALM
         if self._plan.limit is not None:
             limit = Limit(queue=NARROW, running=self._plan.limit)
             await set_limit(admin.link, limit, clock=admin.host.clock)  # type: ignore[arg-type]
         for post in self._posts:
             self._start(post)
-        client = self._settle_in("client", 0)
+        client = self._settle_in("client")
         client.host.start(run_client(client, self._plan.acts, START))
         for deed in self._plan.deeds:
             asyncio.get_running_loop().create_task(self._carry_out(deed))
 
-    def _settle_in(self, role: str, number: int) -> Surroundings:
+    def _settle_in(self, name: str) -> Surroundings:
         """A host with its clock and its link, and what records its calls."""
-        plan, name = self._plan, f"{role} {number}"
+        plan = self._plan
         random = Random(f"fleet {plan.seed} {name}")
         clock: HostClock = self._shared_clock
         if plan.drifts:
@@ -156,9 +157,7 @@ class Stage:
         return Surroundings(plan, host, link, store, scribe, self.time, self.record.seen)
 
     def _start(self, post: Post) -> None:
-        name = f"{post.role} {post.number}.{post.start_count}"
-        around = self._settle_in(post.role, 100 * post.number + post.start_count)
-        around.host.name = name
+        around = self._settle_in(f"{post.role} {post.number}.{post.start_count}")
         around.host.die = lambda: self._kill(post)
         post.start_count += 1
         post.around = around
@@ -213,8 +212,13 @@ class Stage:
             around.seen.schedules[around.host.name].fault("freeze", lasted=lasts)
 
     async def _fail_over(self, lasts: timedelta) -> None:
-        self.server.is_up = False
-        await self.server.fail_over()
+        def go_down() -> None:
+            asyncio.get_running_loop().create_task(self._come_back(lasts))
+
+        self.server.on_down = go_down
+        await self.server.doom()
+
+    async def _come_back(self, lasts: timedelta) -> None:
         await self.time.sleep(lasts)
         self.server.is_up = True
 
@@ -223,9 +227,6 @@ class Stage:
         self._is_quiet = True
         for link in self._links:
             link.weather, link.is_cut = CALM, False
-        for post in self._posts:
-            if post.around is None or (post.life is not None and post.life.done()):
-                self._start(post)
         record = self.record
         lasts = max((deed.lasts for deed in self._plan.deeds), default=_SECOND)
         record.quiet_since = self.time.now() + lasts + self._plan.weather.latest
@@ -235,9 +236,16 @@ class Stage:
         )
         deadline = record.quiet_since + record.patience + 70 * _SECOND
         while self.time.now() < deadline:
+            self._start_ended()
             await self.time.advance(STEP)
             if self.time.now() > record.quiet_since and not await self._open_jobs():
                 break
+
+    def _start_ended(self) -> None:
+        for post in self._posts:
+            life = post.life
+            if post.around is None or (life is not None and life.done() and not _failure(life)):
+                self._start(post)
 
     async def _open_jobs(self) -> list[Any]:
         page = await self.server.inner.find(TENANT, limit=100)
@@ -251,13 +259,11 @@ class Stage:
         record.snapshot = await take_snapshot(self.server.inner, [TENANT], self.time.now())
         record.log = self.server.log
         record.lost_count = self.server.lost_count
+        record.restart_count = self.server.epoch
         record.fault_count = sum(link.fault_count for link in self._links)
         for post in self._posts:
-            life = post.life
-            if life is not None and life.done() and not life.cancelled():
-                error = life.exception()
-                if error is not None:
-                    record.seen.errors.append(f"{post.role} ended with {error!r}")
+            if post.life is not None and (error := _failure(post.life)):
+                record.seen.errors.append(f"{post.role} ended with {error!r}")
 
     async def _clear(self) -> None:
         """Leave no task behind, whatever happened."""
@@ -270,6 +276,10 @@ class Stage:
             await asyncio.wait(others)
         with suppress(RotaError):
             await self.server.close()
+
+
+def _failure(life: "Task[None]") -> BaseException | None:
+    return life.exception() if life.done() and not life.cancelled() else None
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def _watch_limit(record: FleetRecord) -> Any:
     def watch(operation: Operation, store: MemoryStore) -> None:
         if operation.verb != "lease":
             return
-        leased = [job for job in store._tables.leased.values() if job.queue == NARROW]  # noqa: SLF001
+        leased = [job for job in store._tables.leased.values() if job.queue == NARROW]
         if len(leased) > limit:
             record.excesses.append(f"{len(leased)} jobs are leased, {limit} may be")
 
@@ -121,6 +121,7 @@ def _apart(seed: int) -> Iterator[None]:
     with (
         patch.object(os, "urandom", source.randbytes),
         patch.object(random_module, "_urandom", source.randbytes),
+        patch("rota.ops.leases.Random", lambda: Random(f"fleet {seed} leases")),
         patch("rota.rail.settings.note_change", lambda: None),
         patch("rota.rail.settings.keeps_real_time", lambda _: True),
     ):

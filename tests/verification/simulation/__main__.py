@@ -1,8 +1,8 @@
 """Play many stories and judge them: ``python -m tests.verification.simulation --seeds 0:2000``.
 
 Exit status 1 when a story broke an axiom. ``--seed 123 --show`` plays one story again, exactly as
-it was, and shows it with its trace. With ``--fleet`` a story is about a whole fleet; seeds that fail
-are added to the file of those that the tests replay.
+it was, and shows it with its trace. With ``--fleet`` a story is about a whole fleet; its seeds that
+fail are added to the file of those that the tests replay.
 """
 
 import sys
