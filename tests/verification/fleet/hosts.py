@@ -156,6 +156,15 @@ class GatedClock:
         await self._host.wait_until(holds)
 
 
+def start_outside(life: Coroutine[Any, Any, Value]) -> Task[Value]:
+    """Start something that belongs to no host, and dies with none."""
+    token = current_host.set(None)
+    try:
+        return asyncio.get_running_loop().create_task(life)
+    finally:
+        current_host.reset(token)
+
+
 def tag_tasks(loop: asyncio.AbstractEventLoop) -> None:
     """Let every task belong to the host that started it."""
 

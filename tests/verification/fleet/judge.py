@@ -1,14 +1,15 @@
 """Judges what was seen of a fleet: the axioms of schedulers and the invariants of jobs.
 
 ``S1`` to ``L3`` and ``I1`` to ``I12`` have the names of the theory. ``LIN`` is linearizability,
-``REL`` dependencies, ``ONCE`` the once-ledger, ``POLL`` the documents of pollers, and ``END`` a process that ended by
-itself or a request that was refused for no reason.
+``REL`` dependencies, ``ONCE`` the once-ledger, ``POLL`` the documents of pollers, and ``END`` a
+process that ended by itself or a request that was refused for no reason.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from tests.verification.fleet.processes import LEDGER_KEYS, SERIES_INTERVAL, SHUT, Closing
 from tests.verification.fleet.server import find_disagreements
@@ -170,7 +171,7 @@ def judge_overlaps(record: FleetRecord) -> Iterator[Finding]:
             by_job[work.job_id].append(work)
     for job_id, runs in by_job.items():
         runs.sort(key=lambda run: (run.began_at, run.token))
-        for before, after in zip(runs, runs[1:], strict=False):
+        for before, after in pairwise(runs):
             if after.began_at + tolerance < before.ended_at:
                 yield Finding("I4", f"job {job_id} ran twice at once: {before}, {after}")
 
@@ -231,7 +232,7 @@ def judge_polled(record: FleetRecord) -> Iterator[Finding]:
             by_job[turn.job_id].append(turn)
     for turns in by_job.values():
         turns.sort(key=lambda turn: turn.began_at)
-        for before, after in zip(turns, turns[1:], strict=False):
+        for before, after in pairwise(turns):
             if after.began_at < before.ended_at:
                 yield Finding("POLL", f"processed twice at once: {before}, {after}")
 

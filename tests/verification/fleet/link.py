@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.verification.fleet.hosts import Host, current_host
+from tests.verification.fleet.hosts import Host, start_outside
 from tests.verification.fleet.server import READS, WRITES, Operation, StoreServer
 
 from rota.clock.virtual import VirtualClock
@@ -132,7 +132,8 @@ class Link:
             host.die()
         await self._travel()
         await host.pass_gate()
-        if fate == "unanswered" or self.is_cut or getattr(answer, "is_lost", False):
+        is_cut: bool = self.is_cut  # perhaps since the call was made
+        if fate == "unanswered" or is_cut or getattr(answer, "is_lost", False):
             raise _unavailable(verb, is_known=False)
         return answer
 
@@ -149,11 +150,7 @@ class Link:
 
     def _send(self, delivery: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """What is on its way does not die with its sender."""
-        token = current_host.set(None)
-        try:
-            task = asyncio.get_running_loop().create_task(delivery)
-        finally:
-            current_host.reset(token)
+        task = start_outside(delivery)
         task.add_done_callback(_note_result)
         return task
 

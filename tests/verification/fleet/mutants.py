@@ -247,6 +247,11 @@ def hunt_apart(mutant: Mutant, most_seeds: int) -> str:
     return ended.stdout.strip()
 
 
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def run(arguments: Sequence[str]) -> int:
     """The command, with its exit status."""
     parser = ArgumentParser(prog="python -m tests.verification.fleet.mutants")
@@ -256,7 +261,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args(arguments)
     if given.hunt:
-        print(hunt(next(each for each in MUTANTS if each.name == given.hunt), given.seeds))
+        mutant = next(each for each in MUTANTS if each.name == given.hunt)
+        _say(hunt(mutant, given.seeds))
         return 0
     chosen = [each for each in MUTANTS if (given.only or "") in each.name]
     escaped = 0
@@ -264,8 +270,8 @@ def run(arguments: Sequence[str]) -> int:
         found = pool.map(lambda mutant: hunt_apart(mutant, given.seeds), chosen)
         for mutant, told in zip(chosen, found, strict=True):
             escaped += not told
-            print(f"{mutant.name}: {told or 'NOT FOUND'}", flush=True)
-    print(f"{len(chosen) - escaped} of {len(chosen)} found")
+            _say(f"{mutant.name}: {told or 'NOT FOUND'}")
+    _say(f"{len(chosen) - escaped} of {len(chosen)} found")
     return 1 if escaped else 0
 
 

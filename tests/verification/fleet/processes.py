@@ -130,7 +130,7 @@ def make_worker(around: Surroundings, clock: Clock) -> Worker:
         grace_for=2 * _SECOND,
     )
     work = recorded(make_handler(around, clock), around.scribe)
-    worker = Worker(around.store, {"work": work}, clock=clock, settings=settings)  # type: ignore[arg-type]
+    worker = Worker(around.store, {"work": work}, clock=clock, settings=settings)
     worker.random = Random(random.random())
     return worker
 
@@ -167,7 +167,7 @@ async def have_effect(around: Surroundings, context: Context, key: str) -> None:
 async def run_scheduler(around: Surroundings) -> None:
     async def live(clock: Clock) -> None:
         scheduler = Scheduler(
-            around.link,  # type: ignore[arg-type]  # it has the verbs
+            around.link,
             clock=clock,
             zone=ZoneInfo("UTC"),
             settings=SchedulerSettings(peers_checked_every=5 * _SECOND, kept_runs=0),
@@ -204,7 +204,7 @@ async def run_poller(around: Surroundings) -> None:
                     due_at = job.sleep_until or began_at
                     around.seen.polled.append(Polled(job.id, due_at, around.host.name, *turn))
 
-        jobs = PolledJobs(around.link, clock=clock)  # type: ignore[arg-type]  # it has the verbs
+        jobs = PolledJobs(around.link, clock=clock)
         poller = Poller(
             jobs,
             on_document=process,
@@ -244,7 +244,7 @@ class Visit:
         self.host = around.host
         self._around = around
         self._clock = clock
-        self._app = create_app(around.store, clock=clock)  # type: ignore[arg-type]
+        self._app = create_app(around.store, clock=clock)  # type: ignore[arg-type]  # it has the verbs used here
 
     async def work(self, job: dict[str, Any]) -> None:
         """Start a leased job, end it, and report it until the service answers."""
@@ -310,7 +310,7 @@ class Client:
         self._clock = clock
         self._random = around.host.random
         self._rail = Rail(
-            around.store,  # type: ignore[arg-type]  # it has the verbs
+            around.store,
             TENANT,
             clock=clock,
             draw_bits=self._random.getrandbits,
@@ -448,12 +448,12 @@ class Client:
         self._around.seen.closings.append(closing)
 
     async def _retry_dead(self, _: Act) -> None:
-        letters = DeadLetters(self._around.store, TENANT, clock=self._clock)  # type: ignore[arg-type]
+        letters = DeadLetters(self._around.store, TENANT, clock=self._clock)
         plan = await letters.plan_retry()
         await letters.retry(plan)
 
     async def _add_polled(self, _: Act) -> None:
-        jobs = PolledJobs(self._around.link, clock=self._clock)  # type: ignore[arg-type]
+        jobs = PolledJobs(self._around.link, clock=self._clock)
         job_id = await jobs.add({}, sleep_until=self._clock.now() + 2 * _SECOND)
         self._around.seen.polled_ids.add(job_id)
 

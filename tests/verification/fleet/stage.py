@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from tests.verification.fleet.hosts import Host, HostClock, SharedClock
+from tests.verification.fleet.hosts import Host, HostClock, SharedClock, start_outside
 from tests.verification.fleet.link import CALM, Link
 from tests.verification.fleet.plan import START, Deed, FleetPlan
 from tests.verification.fleet.processes import (
@@ -132,13 +132,13 @@ class Stage:
         admin.link.weather = CALM
         if self._plan.limit is not None:
             limit = Limit(queue=NARROW, running=self._plan.limit)
-            await set_limit(admin.link, limit, clock=admin.host.clock)  # type: ignore[arg-type]
+            await set_limit(admin.link, limit, clock=admin.host.clock)
         for post in self._posts:
             self._start(post)
         client = self._settle_in("client")
         client.host.start(run_client(client, self._plan.acts, START))
         for deed in self._plan.deeds:
-            asyncio.get_running_loop().create_task(self._carry_out(deed))
+            start_outside(self._carry_out(deed))
 
     def _settle_in(self, name: str) -> Surroundings:
         """A host with its clock and its link, and what records its calls."""
@@ -172,7 +172,7 @@ class Stage:
             around.seen.schedules[around.host.name].crash()
         around.host.kill()
         post.around = None
-        asyncio.get_running_loop().create_task(self._start_later(post, after))
+        start_outside(self._start_later(post, after))
 
     async def _start_later(self, post: Post, after: timedelta) -> None:
         await self.time.sleep(after)
@@ -213,7 +213,7 @@ class Stage:
 
     async def _fail_over(self, lasts: timedelta) -> None:
         def go_down() -> None:
-            asyncio.get_running_loop().create_task(self._come_back(lasts))
+            start_outside(self._come_back(lasts))
 
         self.server.on_down = go_down
         await self.server.doom()
