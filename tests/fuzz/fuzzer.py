@@ -15,9 +15,10 @@ SLOWEST_SECONDS = 1.0
 
 LONGEST_INPUT = 4_096
 _STRANGE = (
-    b"\x00", b"\xff", b"-1", b"0", b"99999999999999999999", b"1e999", b"null", b"{}", b"[]", b'"',
-    b"\xe2\x80\xae", b"\xf0\x9f\x8c\x8d", b"\\u0000", b"\\ud800", b",", b";", b"=", b"*", b"/", b"-",
-    b" ", b"\n", b"NaN", b"True", b"2/0", b"31", b"61", b"L", b"W", b"#6", b"?", b"UTC", b"T",
+    b"\x00", b"\xff", b"-1", b"0", b"99999999999999999999", b"1e999", b"null", b"{}", b"[]",
+    b'"', b"\xe2\x80\xae", b"\xf0\x9f\x8c\x8d", b"\\u0000", b"\\ud800", b",", b";", b"=", b"*",
+    b"/", b"-", b" ", b"\n", b"NaN", b"True", b"2/0", b"31", b"61", b"L", b"W", b"#6", b"?",
+    b"UTC", b"T",
 )  # fmt: skip
 
 
@@ -42,7 +43,9 @@ def read_corpus(target: str) -> list[bytes]:
 def keep(target: str, inputs: Sequence[bytes]) -> None:
     """Add inputs to the corpus of a target."""
     with (CORPUS / f"{target}.txt").open("a", encoding="ascii") as file:
-        file.writelines(each.decode("latin-1").encode("unicode_escape").decode() + "\n" for each in inputs)
+        file.writelines(
+            each.decode("latin-1").encode("unicode_escape").decode() + "\n" for each in inputs
+        )
 
 
 def mutate(data: bytes, others: Sequence[bytes], random: Random) -> bytes:

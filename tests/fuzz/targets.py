@@ -157,7 +157,7 @@ class Unsound(Exception):  # noqa: N818 - what a target finds is not an error of
     """The result of an input does not hold together."""
 
 
-def require(holds: bool, message: str) -> None:  # noqa: FBT001 - as assert
+def require(holds: bool, message: str) -> None:
     if not holds:
         raise Unsound(message)
 

@@ -135,10 +135,9 @@ def _is_inside(
     closing: Closing, asked_at: datetime, started_at: datetime, delay: timedelta
 ) -> bool:
     """A gate is judged right before the start; a pause when the job is leased, and seconds late."""
-    until = closing.until or datetime.max.replace(tzinfo=UTC)
     if closing.is_gate:
-        return closing.since < started_at < until
-    return closing.since + REFRESH_FOR + delay + _BLINK < asked_at < until
+        return closing.since < started_at < closing.until - _BLINK
+    return closing.since + REFRESH_FOR + delay + _BLINK < asked_at < closing.until
 
 
 def _lease_times(record: FleetRecord) -> dict[tuple[JobId, int], datetime]:

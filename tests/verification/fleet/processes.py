@@ -51,7 +51,7 @@ class Closing:
     queue: str
     is_gate: bool
     since: datetime
-    until: datetime | None
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,15 +436,19 @@ class Client:
     async def _maintain(self, _: Act) -> None:
         store: Any = self._around.store
         window = Maintenance(until=self._clock.now() + 9 * _SECOND)
+        over_at = self._around.time.now() + 9 * _SECOND
         scope = Scope(queue=SHUT)
         await set_maintenance(store, scope, window, clock=self._clock)
         since = self._around.time.now()
         await self._clock.sleep(6 * _SECOND)
-        self._note_closed(since, is_gate=True)
+        self._note_closed(since, is_gate=True, over_at=over_at)
         await self._persist(lambda: clear_maintenance(store, scope))
 
-    def _note_closed(self, since: datetime, *, is_gate: bool) -> None:
-        closing = Closing(SHUT, is_gate, since, self._around.time.now())
+    def _note_closed(
+        self, since: datetime, *, is_gate: bool, over_at: datetime | None = None
+    ) -> None:
+        until = self._around.time.now() if over_at is None else over_at
+        closing = Closing(SHUT, is_gate, since, min(until, self._around.time.now()))
         self._around.seen.closings.append(closing)
 
     async def _retry_dead(self, _: Act) -> None:

@@ -15,6 +15,7 @@ from tests.verification.fleet.link import CALM, Link
 from tests.verification.fleet.plan import START, Deed, FleetPlan
 from tests.verification.fleet.processes import (
     NARROW,
+    SHUT,
     TENANT,
     Happenings,
     Surroundings,
@@ -29,9 +30,10 @@ from tests.verification.jobs_trace import JobEntry, RecordingStore, Scribe, Snap
 from tests.verification.jobs_trace.records import Crashed
 
 from rota.clock.virtual import VirtualClock
-from rota.errors import RotaError
+from rota.errors import RotaError, StoreUnavailableError
+from rota.policy.gate_settings import Scope
 from rota.policy.limits import Limit
-from rota.rail.settings import set_limit
+from rota.rail.settings import clear_maintenance, resume_queue, set_limit
 
 _SECOND = timedelta(seconds=1)
 _RUNS: dict[str, Callable[[Surroundings], Coroutine[Any, Any, None]]] = {
@@ -234,12 +236,23 @@ class Stage:
         record.patience = (
             self._plan.lease_for * 1.5 + self._plan.poll_for + (12 + 15 * open_count) * _SECOND
         )
+        await self.time.advance_to(record.quiet_since)
+        await self._open_queue()
         deadline = record.quiet_since + record.patience + 70 * _SECOND
         while self.time.now() < deadline:
             self._start_ended()
             await self.time.advance(STEP)
-            if self.time.now() > record.quiet_since and not await self._open_jobs():
+            if not await self._open_jobs():
                 break
+
+    async def _open_queue(self) -> None:
+        """The process that paused it may have died, or may not know that it did."""
+        store, is_open = self._settle_in("opener").link, False
+        while not is_open:
+            with suppress(StoreUnavailableError):  # the power may have been about to fail
+                await resume_queue(store, SHUT, clock=self._shared_clock)
+                await clear_maintenance(store, Scope(queue=SHUT))
+                is_open = True
 
     def _start_ended(self) -> None:
         for post in self._posts:

@@ -17,7 +17,10 @@ SOURCES = ROOT / "src" / "rota"
 LONGEST_SECONDS = 900
 """A change that makes the tests run for longer counts as noticed."""
 
-_MEMORY = ("tests/contract/test_memory_jobs_contract.py", "tests/contract/jobs/test_memory_jobs_agree.py")
+_MEMORY = (
+    "tests/contract/test_memory_jobs_contract.py",
+    "tests/contract/jobs/test_memory_jobs_agree.py",
+)
 
 
 class Package(NamedTuple):
@@ -58,8 +61,13 @@ def try_change(module: str, change: Change, tests: Sequence[str]) -> Tried:
     command += ["-p", "no:schemathesis", "-p", "tests.verification.mutation.plugin", *tests]
     environment = {**os.environ, "ROTA_MUTANT": f"{module}:{change.number}"}
     try:
-        ended = subprocess.run(  # noqa: S603 - this interpreter and the tests of this repository
-            command, env=environment, cwd=ROOT, capture_output=True, timeout=LONGEST_SECONDS, check=False
+        ended = subprocess.run(
+            command,
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            timeout=LONGEST_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return Tried(module, change, is_noticed=True)

@@ -41,28 +41,28 @@ class Changer(ast.NodeTransformer):
         self.changes: list[Change] = []
         self._chosen = chosen
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         other = _COMPARED.get(type(node.ops[0]))
         if other is not None and len(node.ops) == 1 and self._is_chosen(node, other.__name__):
             node.ops = [other()]
         return node
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         other = _COUNTED.get(type(node.op))
         if other is not None and not _is_type(node) and self._is_chosen(node, other.__name__):
             node.op = other()
         return node
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         other = ast.Or if isinstance(node.op, ast.And) else ast.And
         if self._is_chosen(node, other.__name__):
             node.op = other()
         return node
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         value = node.value
         if isinstance(value, bool):
             if self._is_chosen(node, str(not value)):
@@ -71,7 +71,7 @@ class Changer(ast.NodeTransformer):
             return ast.copy_location(ast.Constant(value + 1), node)
         return node
 
-    def visit_If(self, node: ast.If) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
         if _is_type_checking(node.test):
             return node
@@ -85,12 +85,12 @@ class Changer(ast.NodeTransformer):
         node.kw_defaults = [each and self.visit(each) for each in node.kw_defaults]
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:
             node.value = self.visit(node.value)
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802 - as ast calls it
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """Not in ``Literal[1]``, nor anything else that may be a type."""
         if isinstance(node.value, ast.Name) and node.value.id[:1].isupper():
             return node
