@@ -92,6 +92,11 @@ class SimulatedDisk(apsw.VFS):
         with self._lock:
             self._left, self._cut = count, cut
 
+    def spare(self) -> None:
+        """The power does not fail any more."""
+        with self._lock:
+            self._left = None
+
     def note(self) -> None:
         """One more write or sync."""
         with self._lock:

@@ -87,6 +87,10 @@ class StoreServer:
         """It fails over right after the next write, before its answer is on its way."""
         self._is_doomed = True
 
+    def spare(self) -> None:
+        """It does not fail any more."""
+        self._is_doomed = False
+
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """The pages of a scan, until the server fails over."""
         epoch = self.epoch

@@ -106,6 +106,9 @@ class SqliteServer(StoreServer):
         count = self._random.randint(1, MOST_WRITES_AHEAD)
         self._disk.fail_in(count, self._cut_power)
 
+    def spare(self) -> None:
+        self._disk.spare()
+
     def _cut_power(self) -> None:
         self._file_count += 1
         target = self._folder / f"{self._file_count}.db"

@@ -30,7 +30,7 @@ from tests.verification.jobs_trace import JobEntry, RecordingStore, Scribe, Snap
 from tests.verification.jobs_trace.records import Crashed
 
 from rota.clock.virtual import VirtualClock
-from rota.errors import RotaError, StoreUnavailableError
+from rota.errors import RotaError
 from rota.policy.gate_settings import Scope
 from rota.policy.limits import Limit
 from rota.rail.settings import clear_maintenance, resume_queue, set_limit
@@ -227,6 +227,7 @@ class Stage:
     async def _calm_down(self) -> None:
         """There are no more faults, and every process runs: now everything must come to its end."""
         self._is_quiet = True
+        self.server.spare()
         for link in self._links:
             link.weather, link.is_cut = CALM, False
         record = self.record
@@ -247,12 +248,9 @@ class Stage:
 
     async def _open_queue(self) -> None:
         """The process that paused it may have died, or may not know that it did."""
-        store, is_open = self._settle_in("opener").link, False
-        while not is_open:
-            with suppress(StoreUnavailableError):  # the power may have been about to fail
-                await resume_queue(store, SHUT, clock=self._shared_clock)
-                await clear_maintenance(store, Scope(queue=SHUT))
-                is_open = True
+        store = self._settle_in("opener").link
+        await resume_queue(store, SHUT, clock=self._shared_clock)
+        await clear_maintenance(store, Scope(queue=SHUT))
 
     def _start_ended(self) -> None:
         for post in self._posts:
