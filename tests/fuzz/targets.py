@@ -33,7 +33,7 @@ def feed_cron(data: bytes) -> str:
     told = []
     for dialect in ("posix", "extended"):
         try:
-            cron = parse_cron(text, dialect)  # type: ignore[arg-type]  # one of the two
+            cron = parse_cron(text, dialect)
         except RotaError as refusal:
             told.append(sort_of(refusal))
             continue
@@ -130,8 +130,7 @@ def feed_arguments(data: bytes) -> str:
     )
     head = rows.pack_head(rows.encode_head(job))
     require(msgpack.decode(head) == rows.encode_head(job), "the head is another one")
-    body = rows.encode_body(job)
-    again = rows.decode_job(job.id, head, body if isinstance(body, bytes) else body.encode())
+    again = rows.decode_job(job.id, head, rows.encode_body(job))
     require(again == job, f"another job: {again}")
     return "the same"
 

@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     changes = list(walk(read_sources(package)))
     chosen = Random(given.seed).sample(changes, min(given.sample, len(changes)))
     with ThreadPoolExecutor(given.jobs) as pool:
-        tried = pool.map(lambda it: try_change(*it, package.tests), chosen)
+        tried = pool.map(lambda it: try_change(it[0], it[1], package.tests), chosen)
         missed = 0
         for each in tried:
             missed += not each.is_noticed
