@@ -17,7 +17,7 @@ PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean pgbouncer
+.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean pgbouncer sim-fleet sim-mutants
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,12 @@ spec: setup ## the specifications, clause by clause
 
 sim: setup ## seeded stories under virtual time, judged by the axioms: make sim SEEDS=0:200000
 	$(BIN)/python -m tests.verification.simulation --seeds $(SEEDS) --jobs $(JOBS)
+
+sim-fleet: setup ## seeded fleets of workers, schedulers, pollers and services: make sim-fleet SEEDS=0:100000
+	$(BIN)/python -m tests.verification.simulation --fleet --seeds $(SEEDS) --jobs $(JOBS)
+
+sim-mutants: setup ## mistakes that the simulation of fleets must find, one after the other
+	$(BIN)/python -m tests.verification.fleet.mutants --jobs $(JOBS)
 
 process: setup ## real processes: killed, suspended, interrupted
 	$(PYTEST) -q tests/process

@@ -3,7 +3,7 @@
 import pytest
 from tests.verification.simulation.campaign import BATCH, run_batch
 
-SEED_COUNT = 500
+SEED_COUNT = 250
 
 
 @pytest.mark.parametrize("first", range(0, SEED_COUNT, BATCH))

@@ -116,7 +116,7 @@ def _with_instants_as_text(fields: dict[str, Any]) -> dict[str, Any]:
 def _decode(record: object, kind: type[Record], id_field: str) -> Record:
     try:
         return msgspec.convert(record, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # or half a character in a name
         job_id = record.get(id_field) if isinstance(record, Mapping) else None
         raise DamagedJobError(job_id if isinstance(job_id, str) else None, str(error)) from error
 

@@ -15,12 +15,15 @@ Place: TypeAlias = tuple[str, str]
 
 
 class Wakeups:
-    """Wakes listeners, each for its queues and tenants, or for the end of its jobs."""
+    """Wakes listeners, each for its queues and tenants, or for the end of its jobs.
+
+    They wake in the order in which they came: a simulation can be repeated.
+    """
 
     def __init__(self) -> None:
-        self._listeners: set[_Listener] = set()
-        self._by_job: dict[JobId, set[_Bell]] = {}
-        self._bells: set[_Bell] = set()
+        self._listeners: dict[_Listener, None] = {}
+        self._by_job: dict[JobId, dict[_Bell, None]] = {}
+        self._bells: dict[_Bell, None] = {}
 
     @asynccontextmanager
     async def listen(
@@ -30,24 +33,24 @@ class Wakeups:
         check_choice(queues, "queues")
         check_choice(tenants, "tenants")
         listener = _Listener(queues, tenants)
-        self._listeners.add(listener)
+        self._listeners[listener] = None
         try:
             yield listener
         finally:
-            self._listeners.discard(listener)
+            self._listeners.pop(listener, None)
 
     @asynccontextmanager
     async def listen_for_end(self, job_ids: Collection[JobId]) -> AsyncIterator["_Bell"]:
         """A listener for the end of these jobs, while the context lasts."""
         check_choice(job_ids, "job_ids")
-        bell, wanted = _Bell(), frozenset(job_ids)
-        self._bells.add(bell)
+        bell, wanted = _Bell(), dict.fromkeys(job_ids)
+        self._bells[bell] = None
         for job_id in wanted:
-            self._by_job.setdefault(job_id, set()).add(bell)
+            self._by_job.setdefault(job_id, {})[bell] = None
         try:
             yield bell
         finally:
-            self._bells.discard(bell)
+            self._bells.pop(bell, None)
             for job_id in wanted:
                 self._leave(job_id, bell)
 
@@ -70,8 +73,8 @@ class Wakeups:
     def ring_ends(self, job_ids: Iterable[JobId]) -> None:
         """These jobs have ended, or are gone."""
         if self._by_job:
-            for job_id in self._by_job.keys() & set(job_ids):
-                for bell in self._by_job[job_id]:
+            for job_id in job_ids:
+                for bell in self._by_job.get(job_id, ()):
                     bell.wake()
 
     def ring_everywhere(self) -> None:
@@ -86,7 +89,7 @@ class Wakeups:
 
     def _leave(self, job_id: JobId, bell: "_Bell") -> None:
         bells = self._by_job[job_id]
-        bells.discard(bell)
+        bells.pop(bell, None)
         if not bells:
             del self._by_job[job_id]
 

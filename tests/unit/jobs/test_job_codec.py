@@ -141,3 +141,12 @@ def test_other_texts_are_refused_in_the_name_of_the_field(text: str) -> None:
     with pytest.raises(InvalidInputError, match="due_at must be an ISO 8601 time") as refusal:
         parse_instant(text, "due_at")
     assert refusal.value.details == {"field": "due_at"}
+
+
+@pytest.mark.parametrize("field", ["depend\ud800ncies", "\udfff"])
+def test_half_a_character_in_the_name_of_a_field_is_damage(field: str) -> None:
+    """JSON can spell it, and no text of ours holds it."""
+    record = {**encode_job(a_job()), field: 1}
+    with pytest.raises(DamagedJobError) as refusal:
+        decode_job(json.loads(json.dumps(record)))
+    assert "surrogates not allowed" in str(refusal.value)

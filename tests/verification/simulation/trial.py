@@ -58,7 +58,7 @@ def try_story(
     return Trial(story, verdict)
 
 
-class _LazySelector(DefaultSelector):
+class LazySelector(DefaultSelector):
     """Asks the system for events only when the loop has nothing else to do.
 
     A story has no sockets, and thousands of turns; asking at each of them is what would take long.
@@ -69,7 +69,7 @@ class _LazySelector(DefaultSelector):
 
 
 def _make_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.SelectorEventLoop(_LazySelector())
+    return asyncio.SelectorEventLoop(LazySelector())
 
 
 async def _play(story: Story, make: MakeScheduler) -> tuple[Entry, ...]:

@@ -67,3 +67,7 @@ def test_no_round_gives_more_than_there_is_room_for(
     chosen = choose_jobs(list(counts), candidates, limit, Room([Cap(running=places)], {}))
     assert len(chosen) == min(limit, places, len(candidates))
     assert len(set(chosen)) == len(chosen)
+
+
+def test_a_tenant_gets_one_job_in_a_round_when_there_are_fewer_than_tenants() -> None:
+    assert [part_of(limit, 5) for limit in (1, 4, 5, 9, 10)] == [1, 1, 1, 1, 2]

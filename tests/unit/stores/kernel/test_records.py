@@ -4,7 +4,12 @@ import pytest
 
 from rota.errors import InvalidJobError
 from rota.jobs import PAUSED_UNTIL, JobStatus
-from rota.stores.kernel.records import check_job_ids, make_stand_in
+from rota.stores.kernel.records import (
+    PORTION_SIZE,
+    check_job_ids,
+    cut_at_size,
+    make_stand_in,
+)
 from rota.stores.protocol import KeptDocument, KeptJob, UnreadableJob
 from rota.testing import a_job
 
@@ -23,3 +28,10 @@ def test_the_stand_in_for_an_unreadable_job_is_never_due_and_never_ends() -> Non
     job = make_stand_in(UnreadableJob(a_job().id, "acme", "mail", (parent.id,), b"{}"))
     assert (job.status, job.due_at) == (JobStatus.READY, PAUSED_UNTIL)
     assert (job.tenant, job.queue, job.dependencies) == ("acme", "mail", (parent.id,))
+
+
+def test_a_portion_ends_with_the_item_that_fills_it() -> None:
+    half = PORTION_SIZE // 2
+    assert list(cut_at_size([1, 2, 3, 4], lambda _: half)) == [1, 2]
+    assert list(cut_at_size([1, 2], lambda _: PORTION_SIZE)) == [1]
+    assert list(cut_at_size([1, 2, 3], lambda _: 1)) == [1, 2, 3]

@@ -1,0 +1,279 @@
+"""Mistakes that the simulation of the fleet must find, each a change of one place.
+
+``python -m tests.verification.fleet.mutants`` tries each in a process of its own, until a seed
+finds it; ``--only NAME`` tries one. Exit status 1 if one is not found.
+"""
+
+import subprocess
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType
+from typing import Any, NamedTuple
+
+MOST_SEEDS = 1_500
+"""A mistake that as many seeds do not find counts as not found."""
+
+
+class Mutant(NamedTuple):
+    """In a module, one text stands instead of another."""
+
+    name: str
+    module: str
+    before: str
+    after: str
+
+
+MUTANTS = (
+    Mutant(
+        "fence: a change under an old token is written",
+        "rota.stores.kernel.settlement",
+        "(stored.status, stored.last_token) != (change.expected_status, change.expected_token)",
+        "stored.status != change.expected_status",
+    ),
+    Mutant(
+        "fence: a change from another state is written",
+        "rota.stores.kernel.settlement",
+        "(stored.status, stored.last_token) != (change.expected_status, change.expected_token)",
+        "stored.last_token != change.expected_token",
+    ),
+    Mutant(
+        "fence: a lease does not raise the token",
+        "rota.jobs.transitions",
+        "token = job.last_token + 1\n",
+        "token = max(job.last_token, 1)\n",
+    ),
+    Mutant(
+        "lease: a job is leased before it is due",
+        "rota.jobs.ordering",
+        "return job.status is JobStatus.READY and job.due_at <= now",
+        "return job.status is JobStatus.READY and job.due_at <= now + timedelta(seconds=5)",
+    ),
+    Mutant(
+        "lease: every lease counts as expired",
+        "rota.jobs.ordering",
+        "job.lease.until < now",
+        "job.lease.taken_at < now",
+    ),
+    Mutant(
+        "lease: a handler goes on after its lease has run out",
+        "rota.worker.heartbeat",
+        "if attempt.lease_until <= now:",
+        "if attempt.lease_until > now + 2 * self._resources.settings.lease_for:",
+    ),
+    Mutant(
+        "lease: a lost lease is not noticed",
+        "rota.worker.heartbeat",
+        "            if not is_held:\n",
+        "            if is_held is None:\n",
+    ),
+    Mutant(
+        "lease: a job whose lease ran out on the way is started",
+        "rota.worker.producer",
+        "if it.lease_until <= now]",
+        "if it.lease_until <= now - 4 * self._resources.settings.lease_for]",
+    ),
+    Mutant(
+        "lease: a heartbeat extends no lease",
+        "rota.stores.memory.store",
+        "until=max(job.lease.until, until)",
+        "until=job.lease.until",
+    ),
+    Mutant(
+        "rescue: nobody sweeps",
+        "rota.worker.rescuer",
+        "            await self.sweep()\n",
+        "",
+    ),
+    Mutant(
+        "rescue: a loss is written although the lease was extended",
+        "rota.stores.kernel.settlement",
+        "return is_stalled(stored, now) if is_loss else True",
+        "return True",
+    ),
+    Mutant(
+        "rescue: a lost attempt is not spent",
+        "rota.jobs.transitions",
+        "attempt_count=job.attempt_count + 1",
+        "attempt_count=job.attempt_count + (not loss_count)",
+    ),
+    Mutant(
+        "release: a dependent waits for ever",
+        "rota.stores.kernel.settlement",
+        "is_released = lowered.open_count == 0",
+        "is_released = lowered.open_count < 0",
+    ),
+    Mutant(
+        "release: a failure blocks what was to run in any case",
+        "rota.stores.kernel.settlement",
+        'if child.on_parent_failure == "run":',
+        'if child.on_parent_failure == "never":',
+    ),
+    Mutant(
+        "recurrence: a series ends after its first occurrence",
+        "rota.stores.kernel.settlement",
+        "    following = change.successor\n",
+        "    following = None\n",
+    ),
+    Mutant(
+        "recurrence: an occurrence gets a new id each time",
+        "rota.jobs.identity",
+        'sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode())',
+        "sha256(__import__('os').urandom(8))",
+    ),
+    Mutant(
+        "keys: the same key creates another job",
+        "rota.stores.kernel.placement",
+        "found = by_id.get(job.id) or (by_identity.get(identity) if identity else None)",
+        "found = by_id.get(job.id)",
+    ),
+    Mutant(
+        "once: a claim of another caller is not waited for",
+        "rota.policy.once",
+        "if effect.state is EffectState.RUNNING and now < effect.until:",
+        "if effect.state is EffectState.RUNNING and now < effect.started_at:",
+    ),
+    Mutant(
+        "once: after a crash it begins again in any case",
+        "rota.policy.once",
+        'return Verdict.BEGIN if on_crash == "at_least_once" else Verdict.GIVE_UP',
+        "return Verdict.BEGIN",
+    ),
+    Mutant(
+        "once: a claim that was stale counts",
+        "rota.policy.once",
+        "if await self._write(tenant, key, expected, claim) is not None:",
+        "if await self._write(tenant, key, expected, claim) is not Ellipsis:",
+    ),
+    Mutant(
+        "gates: an old reading counts as fresh",
+        "rota.policy.watch",
+        "and at <= now < until",
+        "and at <= now",
+    ),
+    Mutant(
+        "gates: a limit forgets what runs already",
+        "rota.stores.kernel.limits",
+        "[cap.running - running_count]",
+        "[cap.running]",
+    ),
+    Mutant(
+        "gates: a pause is not seen",
+        "rota.policy.limits",
+        "return self.running if self.paused is None else 0",
+        "return self.running",
+    ),
+    Mutant(
+        "clock: a process goes by its host's clock",
+        "rota.clock.corrected",
+        "return self._inner.now() if timeline is None else timeline.show(self._elapsed())",
+        "return self._inner.now()",
+    ),
+    Mutant(
+        "poller: a document that is locked is taken",
+        "rota.poller.jobs",
+        "return None if job.lease is None else job.lease.until",
+        "return None if job.lease is None else job.lease.taken_at",
+    ),
+    Mutant(
+        "disk: a commit is acknowledged before it is on the disk",
+        "rota.stores.sqlite.connection",
+        "            _run_script(connection, QUERIES.configure_writer)\n            applied",
+        '            _run_script(connection, "PRAGMA synchronous = NORMAL")\n            applied',
+    ),
+)
+
+
+class MutatedLoader(SourceFileLoader):
+    """Loads a module with another text in one place."""
+
+    before = after = ""
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_source(fullname) or ""
+        if source.count(self.before) != 1:
+            count = source.count(self.before)
+            raise ImportError(f"{fullname} holds {count} times, not once: {self.before!r}")
+        return compile(source.replace(self.before, self.after), self.path, "exec")
+
+
+class MutatedModules(MetaPathFinder):
+    """Finds one module, to be loaded with a mistake."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != self._mutant.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin is not None:
+            loader = MutatedLoader(fullname, spec.origin)
+            loader.before, loader.after = self._mutant.before, self._mutant.after
+            spec.loader = loader
+        return spec
+
+
+def hunt(mutant: Mutant, most_seeds: int) -> str:
+    """What found the mistake, and with which seed. Call it before anything of Rota is loaded."""
+    sys.meta_path.insert(0, MutatedModules(mutant))
+    from tests.verification.fleet.trial import try_fleet
+
+    if sys.modules[mutant.module].__spec__ is None:
+        return ""
+    for seed in range(most_seeds):
+        try:
+            findings = try_fleet(seed).findings
+        except Exception as error:  # noqa: BLE001 - a fleet that cannot be played is found out, too
+            return f"seed {seed}: {error!r:.150}"
+        if findings:
+            rules = Counter(finding.rule for finding in findings)
+            return f"seed {seed}: {', '.join(rules)}"
+    return ""
+
+
+def hunt_apart(mutant: Mutant, most_seeds: int) -> str:
+    """As ``hunt``, in a process of its own."""
+    command = [sys.executable, "-m", "tests.verification.fleet.mutants", "--hunt", mutant.name]
+    ended = subprocess.run(
+        [*command, "--seeds", str(most_seeds)], capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        raise RuntimeError(ended.stderr)
+    return ended.stdout.strip()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command, with its exit status."""
+    parser = ArgumentParser(prog="python -m tests.verification.fleet.mutants")
+    parser.add_argument("--only", help="mutants whose name holds this")
+    parser.add_argument("--hunt", help="this one, here")
+    parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args(arguments)
+    if given.hunt:
+        mutant = next(each for each in MUTANTS if each.name == given.hunt)
+        _say(hunt(mutant, given.seeds))
+        return 0
+    chosen = [each for each in MUTANTS if (given.only or "") in each.name]
+    escaped = 0
+    with ThreadPoolExecutor(given.jobs) as pool:
+        found = pool.map(lambda mutant: hunt_apart(mutant, given.seeds), chosen)
+        for mutant, told in zip(chosen, found, strict=True):
+            escaped += not told
+            _say(f"{mutant.name}: {told or 'NOT FOUND'}")
+    _say(f"{len(chosen) - escaped} of {len(chosen)} found")
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
