@@ -28,14 +28,14 @@ def namespaces(count: int) -> Iterator[list[tuple[str, Sequence[str]]]]:
 @contextmanager
 def cut_off(host: str, others: Iterable[str]) -> Iterator[None]:
     """Nothing passes between a host and these others; all other ways stay open."""
-    routes = [("route", "add", "blackhole", f"{other}/32") for other in others]
+    routes = [f"{other}/32" for other in others]
     for route in routes:
-        _ip("-n", _name_of(host), *route)
+        _ip("-n", _name_of(host), "route", "add", "blackhole", route)
     try:
         yield
     finally:
-        for _, _, *route in routes:
-            _ip("-n", _name_of(host), "route", "del", *route)
+        for route in routes:
+            _ip("-n", _name_of(host), "route", "del", "blackhole", route)
 
 
 @contextmanager
