@@ -256,8 +256,8 @@ def run(options: argparse.Namespace, addresses: list[str], folder: Path, console
 
 def main() -> None:
     if sys.argv[1:2] == ["--role"]:
-        role, *words = sys.argv[2:]
-        asyncio.run({"work": work, "produce": produce}[role](*words))
+        role, address, path, *names = sys.argv[2:]
+        asyncio.run(work(address, path, *names) if role == "work" else produce(address, path))
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres")
