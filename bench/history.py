@@ -133,6 +133,8 @@ class Supply:
 
     async def add(self, count: int, report: Callable[[int], None]) -> None:
         """So many, at the rear."""
+        if not count:
+            return
         if isinstance(self._place, PostgresPlace):
             await self._copy_rows(self._place.settings["url"], count)
             report(count)
@@ -250,8 +252,7 @@ async def run_store(
             task = bar.add_task(f"{lease_count:,} leases", total=lease_count)
             for share in SHARES:
                 left = max(0, first + round(lease_count * share) - run.done)
-                if left:
-                    await supply.add(left, lambda _: None)
+                await supply.add(left, lambda _: None)
                 driven_us = await run.drive(left, lambda count: bar.advance(task, count))
                 costs.append(await run.sample(driven_us, run.done - first))
                 console.print(describe(costs[-1], costs[0]))

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -191,6 +191,16 @@ def move(address: str, kill_count: int, longest: float, console: Console) -> Mov
         time.sleep(3)  # the move belongs to the one before for a minute
 
 
+async def dump_jobs(shard: OpenStore) -> AsyncIterator[list[Job]]:
+    cursor = None
+    while True:
+        portion = await shard.dump(cursor, 1000)
+        yield [each.job for each in portion.records if isinstance(each, KeptJob)]
+        cursor = portion.cursor
+        if cursor is None:
+            return
+
+
 async def judge(address: str, laid_in: list[str], lines: list[list[str]], console: Console) -> bool:
     """Whether each job is there once, on the target, and ran once at most."""
     ran = Counter(words[1] for words in lines if words[0] == "ran")
@@ -200,16 +210,10 @@ async def judge(address: str, laid_in: list[str], lines: list[list[str]], consol
     strangers = 0
     async with await open_store(address) as store:
         for name, shard in members_of(store).items():
-            cursor = None
-            while True:
-                portion = await shard.dump(cursor, 1000)
-                jobs = [each.job for each in portion.records if isinstance(each, KeptJob)]
+            async for jobs in dump_jobs(shard):
                 found.update(job.id for job in jobs)
                 strangers += len(jobs) if name != NAMES[1] else 0
                 states.update(str(job.status) for job in jobs)
-                cursor = portion.cursor
-                if cursor is None:
-                    break
     lost = [each for each in known if not found[each]]
     doubled = [each for each, count in found.items() if count > 1]
     twice = [each for each, count in ran.items() if count > 1]
@@ -256,8 +260,8 @@ def run(options: argparse.Namespace, addresses: list[str], folder: Path, console
 
 def main() -> None:
     if sys.argv[1:2] == ["--role"]:
-        role, *words = sys.argv[2:]
-        asyncio.run({"work": work, "produce": produce}[role](*words))
+        role, address, path, *names = sys.argv[2:]
+        asyncio.run(work(address, path, *names) if role == "work" else produce(address, path))
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres")

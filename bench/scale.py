@@ -152,7 +152,7 @@ def measure(ground: Ground, server_count: int, options: argparse.Namespace) -> f
             for _ in range(len(fleet.places) * options.workers)
         ]
         counts = [int(worker.communicate()[0]) for worker in workers]
-    return sum(counts) / options.seconds
+    return sum(counts) / float(options.seconds)
 
 
 async def run_one(store: OpenStore, tenant: str, chance: random.Random) -> float:
@@ -168,7 +168,8 @@ async def run_one(store: OpenStore, tenant: str, chance: random.Random) -> float
 
 async def feel(fleet: Fleet, seconds: float) -> tuple[list[float], list[float]]:
     """The times of calls for tenants of the second shard, before and after the last is killed."""
-    chance, took = random.Random(3), ([], [])  # type: tuple[list[float], list[float]]
+    chance = random.Random(3)
+    took: tuple[list[float], list[float]] = ([], [])
     tenants = fleet.tenants["s1"]
     async with await open_store(fleet.address) as store:
         for part in took:
