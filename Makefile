@@ -95,7 +95,7 @@ sim-fleet: setup ## seeded fleets of workers, schedulers, pollers and services: 
 	$(BIN)/python -m tests.verification.simulation --fleet --seeds $(SEEDS) --jobs $(JOBS)
 
 sim-mutants: setup ## mistakes that the simulation of fleets must find, one after the other
-	$(BIN)/python -m tests.verification.fleet.mutants --jobs $(JOBS)
+	$(BIN)/python -m tests.verification.fleet_mutants --jobs $(JOBS)
 
 process: setup ## real processes: killed, suspended, interrupted
 	$(PYTEST) -q tests/process

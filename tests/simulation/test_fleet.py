@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.verification.fleet import FleetPlan, draw_plan, try_fleet, try_plan
 from tests.verification.fleet.kept import KEPT, keep_seeds, read_seeds
-from tests.verification.fleet.mutants import MUTANTS, hunt_apart
+from tests.verification.fleet_mutants import MUTANTS, hunt_apart
 from tests.verification.simulation.campaign import BATCH, run_fleets
 
 SEED_COUNT = int(os.environ.get("FLEET_SEEDS", "3000"))

@@ -1,6 +1,6 @@
 """Mistakes that the simulation of the fleet must find, each a change of one place.
 
-``python -m tests.verification.fleet.mutants`` tries each in a process of its own, until a seed
+``python -m tests.verification.fleet_mutants`` tries each in a process of its own, until a seed
 finds it; ``--only NAME`` tries one. Exit status 1 if one is not found.
 """
 
@@ -220,11 +220,11 @@ class MutatedModules(MetaPathFinder):
 
 def hunt(mutant: Mutant, most_seeds: int) -> str:
     """What found the mistake, and with which seed. Call it before anything of Rota is loaded."""
+    if mutant.module in sys.modules:
+        raise RuntimeError(f"{mutant.module} is loaded already, without the mistake")
     sys.meta_path.insert(0, MutatedModules(mutant))
     from tests.verification.fleet.trial import try_fleet
 
-    if sys.modules[mutant.module].__spec__ is None:
-        return ""
     for seed in range(most_seeds):
         try:
             findings = try_fleet(seed).findings
@@ -238,7 +238,7 @@ def hunt(mutant: Mutant, most_seeds: int) -> str:
 
 def hunt_apart(mutant: Mutant, most_seeds: int) -> str:
     """As ``hunt``, in a process of its own."""
-    command = [sys.executable, "-m", "tests.verification.fleet.mutants", "--hunt", mutant.name]
+    command = [sys.executable, "-m", "tests.verification.fleet_mutants", "--hunt", mutant.name]
     ended = subprocess.run(
         [*command, "--seeds", str(most_seeds)], capture_output=True, text=True, check=False
     )
@@ -254,7 +254,7 @@ def _say(text: str) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """The command, with its exit status."""
-    parser = ArgumentParser(prog="python -m tests.verification.fleet.mutants")
+    parser = ArgumentParser(prog="python -m tests.verification.fleet_mutants")
     parser.add_argument("--only", help="mutants whose name holds this")
     parser.add_argument("--hunt", help="this one, here")
     parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
