@@ -88,6 +88,7 @@ def _take_all(page: Page, house: OpenHouse, look: str) -> Iterator[tuple[str, by
 
 def _take(page: Page) -> bytes:
     """As high as what is on it, within reason: so the frame is whole."""
+    page.wait_for_load_state()
     width = page.viewport_size["width"] if page.viewport_size else 1280
     page.set_viewport_size({"width": width, "height": 560})
     needed = int(page.evaluate("document.querySelector('main').scrollHeight"))
