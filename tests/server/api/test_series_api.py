@@ -10,7 +10,7 @@ from tests.server.api.neighbours import Neighbours
 from tests.server.service import NO_ID, field_of
 
 from rota.auth.caller import Scope
-from rota.ops.series import preview_series
+from rota.rail.jobs import preview_series
 from rota.server.api import series
 
 SERIES = "/api/v1/series"
