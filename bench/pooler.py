@@ -148,16 +148,23 @@ def main() -> None:
     parser.add_argument("--added", type=int, default=300)
     parser.add_argument("--drained", type=int, default=5000)
     given = parser.parse_args()
-    found: defaultdict[str, list[Figures]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="rota-pooler-") as folder:
         Path(folder).chmod(0o711)
-        with places(Path(folder)) as urls:
-            for number in range(given.rounds):
-                order = [*urls][number % len(urls) :] + [*urls][: number % len(urls)]
-                for name in order:
-                    figures = asyncio.run(measure(urls[name], given.added, given.drained))
-                    found[name].append(figures)
-    report(found)
+        with places(Path(folder)) as found:
+            figures = run_rounds(found, given)
+    report(figures)
+
+
+def run_rounds(found: dict[str, Place], given: argparse.Namespace) -> dict[str, list[Figures]]:
+    """Every place once in each round, beginning with another one each time."""
+    names = [*found]
+    figures: defaultdict[str, list[Figures]] = defaultdict(list)
+    for number in range(given.rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            measuring = measure(found[name], given.added, given.drained)
+            figures[name].append(asyncio.run(measuring))
+    return figures
 
 
 def report(found: dict[str, list[Figures]]) -> None:
