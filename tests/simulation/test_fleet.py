@@ -10,7 +10,7 @@ from tests.verification.fleet.kept import KEPT, keep_seeds, read_seeds
 from tests.verification.fleet_mutants import MUTANTS, hunt_apart
 from tests.verification.simulation.campaign import BATCH, run_fleets
 
-SEED_COUNT = int(os.environ.get("FLEET_SEEDS", "3000"))
+SEED_COUNT = int(os.environ.get("FLEET_SEEDS", "1000"))
 QUICK_MUTANTS = {
     "fence: a lease does not raise the token": 60,
     "rescue: nobody sweeps": 60,

@@ -28,6 +28,7 @@ class Visitor:
         self.page.get_by_label("Token").fill(self.house.tokens[name])
         self.page.get_by_role("button", name="Sign in").click()
         self.page.locator("nav[aria-label=Pages]").wait_for()
+        self.page.wait_for_load_state()  # the frame comes before the rest
         return self.page
 
     def open_job(self, name: str) -> Page:
@@ -35,6 +36,7 @@ class Visitor:
         self.go(f"/jobs?q={name}")
         self.page.get_by_role("link", name=name, exact=True).first.click()
         self.page.get_by_role("heading", name=name, level=1).wait_for()
+        self.page.wait_for_load_state()
         return self.page
 
     def ask(self, script: str) -> Any:

@@ -133,7 +133,7 @@ async def test_a_job_lost_before_its_executor_never_starts(shop: Workshop) -> No
     shop.make_worker({"work": note})
     every = Recurrence(interval="1h", start=NOW, overlap="allow")
     job = await shop.add(recurrence=every, occurrence_at=NOW)
-    shop.hooked.before["insert"] = hang
+    shop.hooked.before["apply"] = hang
     shop.start()
     await shop.pass_time(SECOND)
     await shop.store.delete(job.tenant, job.id)

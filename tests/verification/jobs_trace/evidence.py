@@ -65,7 +65,8 @@ class Settling:
 
     @property
     def is_settled_lease(self) -> bool:
-        return self.move.source is JobStatus.RUNNING
+        """Whether it ended a lease; a job that only begins the next of its series runs on."""
+        return self.move.source is JobStatus.RUNNING and self.move.target is not JobStatus.RUNNING
 
 
 @dataclass(frozen=True, slots=True)

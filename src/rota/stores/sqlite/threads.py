@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
@@ -100,20 +100,24 @@ class WorkThread:
         """End the thread once it has done what was submitted."""
         self._end()
 
-    def join(self) -> None:
-        """Wait for the end."""
-        self._thread.join()
+    def finish(self) -> None:
+        """Wait until all that was submitted is done. In a forked child there is no such thread."""
+        if self._end.alive and self._thread.is_alive():
+            done = Event()
+            self.submit(done.set)
+            done.wait()
+        else:
+            self._thread.join()
 
 
 _threads: WeakSet[WorkThread] = WeakSet()
 
 
 @atexit.register
-def _end_threads() -> None:
-    """Carry out what was submitted before the interpreter ends."""
+def _finish_work() -> None:
+    """Carry out what was submitted. Exit handlers that run after this one may submit more."""
     for thread in list(_threads):
-        thread.end()
-        thread.join()
+        thread.finish()
 
 
 def _serve(steps: "SimpleQueue[Callable[[], None] | None]") -> None:
