@@ -54,8 +54,9 @@ def lines_of(process: "subprocess.Popen[str]", count: int) -> list[int]:
 
 
 def rest_of(process: "subprocess.Popen[str]", *, returncode: int = 0) -> list[int]:
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == returncode
+    assert process.stdout is not None
+    output = process.stdout.read()  # communicate() leaves out what readline() has read ahead
+    assert process.wait(timeout=120) == returncode
     # The last line of a killed program may be cut off: what is not a whole line was never said.
     return [int(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
 

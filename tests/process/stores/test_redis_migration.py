@@ -95,6 +95,7 @@ async def test_when_the_node_it_was_sent_to_is_gone_the_address_is_asked_again(
         finally:
             keeper.close()
             await asyncio.to_thread(owner.start)
+            await asyncio.to_thread(cluster.wait_until_whole)
 
 
 async def test_a_worker_waits_while_the_cluster_is_incomplete(name: str) -> None:

@@ -22,6 +22,10 @@ class RedisCluster:
     def __init__(self, nodes: list[RedisServer]) -> None:
         self.nodes = nodes
 
+    def wait_until_whole(self) -> None:
+        """Until every node accepts commands: a started node refuses them for some seconds."""
+        wait_for_server(lambda: all(map(_is_whole, self.nodes)), lambda: "no cluster came about")
+
     def find_owner(self, store_name: str) -> RedisServer:
         """The node that the store of that name lies on."""
         slot = _slot_of(store_name)
@@ -224,8 +228,9 @@ def new_cluster(*options: str) -> Iterator[RedisCluster]:
         first = number * SLOT_COUNT // 2
         tell_cluster(server, "ADDSLOTSRANGE", first, first + SLOT_COUNT // 2 - 1)
     tell_cluster(servers[1], "MEET", "127.0.0.1", servers[0].port, bus_ports[0])
-    wait_for_server(lambda: all(map(_is_whole, servers)), lambda: "no cluster came about")
-    yield RedisCluster(servers)
+    cluster = RedisCluster(servers)
+    cluster.wait_until_whole()
+    yield cluster
     for server in servers:
         server.remove()
 
