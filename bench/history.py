@@ -132,7 +132,7 @@ class Supply:
         self._next = datetime.now(UTC) - 24 * HOUR
 
     async def add(self, count: int, report: Callable[[int], None]) -> None:
-        """So many, at the rear."""
+        """Append this number of jobs."""
         if not count:
             return
         if isinstance(self._place, PostgresPlace):
@@ -203,7 +203,7 @@ class Run:
             await self._store.apply([decide_complete(job, now) for job in part], now)
 
     async def drive(self, count: int, report: Callable[[int], None]) -> float:
-        """Lease and complete so many; µs of the whole server a job."""
+        """Lease and complete this number of jobs; µs of the whole server a job."""
         before, last = self._meter.all(), self.done + count
         begun_with = self.done
         while self.done < last:

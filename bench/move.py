@@ -167,7 +167,7 @@ class Moved(NamedTuple):
 
 
 def move(address: str, kill_count: int, longest: float, console: Console) -> Moved:
-    """Kill so many movers, then let one complete."""
+    """Kill this number of movers, then let one complete."""
     chance, begun, killed = random.Random(2), time.time(), 0
     command = [sys.executable, "-c", COMMAND, "shards", "move", TENANT, NAMES[1], address]
     steps: list[str] = []

@@ -140,7 +140,7 @@ async def drain(address: str, seconds: float) -> int:
 
 
 def measure(ground: Ground, server_count: int, options: argparse.Namespace) -> float:
-    """Jobs a second over so many servers."""
+    """Jobs a second over this number of servers."""
     with closing(Fleet(ground, server_count, options.percent)) as fleet:
         tenants = [each for names in fleet.tenants.values() for each in names]
         job_count = options.jobs * len(fleet.places) // len(tenants)

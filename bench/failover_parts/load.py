@@ -22,7 +22,7 @@ from rota.worker import Context, Worker, WorkerSettings
 
 KIND = "effect"
 LONG_SHARE = 20
-"""One job in so many takes seconds, so that its lease outlives a primary."""
+"""One job in this number takes seconds, so that its lease outlives a primary."""
 
 
 class Journal:

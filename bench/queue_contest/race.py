@@ -45,7 +45,7 @@ class Race:
     def __init__(
         self, ground: Ground, environments: Environments, sizes: Sizes, minutes: float = inf
     ) -> None:
-        """A race of at most so many minutes, but with one repeat at least."""
+        """A race of at most this number of minutes, but with at least one repeat."""
         self._seconds = 60 * minutes
         self._ground = ground
         self._environments = environments
