@@ -38,6 +38,8 @@ LOOKED_AT = (
     "/admin/tenants",
     "/admin/workers",
     "/admin/schedules",
+    "/admin/dead-letters",
+    "/api/v1/dead-letters",
 )
 
 

@@ -32,6 +32,7 @@ from rota.jobs.job_state import JobState, find_state
 from rota.jobs.ordering import (
     age_priority,
     aged_key,
+    is_dead_letter,
     is_due,
     is_stalled,
     order_jobs,
@@ -203,6 +204,7 @@ __all__ = [
     "find_state",
     "first_occurrence",
     "format_instant",
+    "is_dead_letter",
     "is_done",
     "is_due",
     "is_missed",

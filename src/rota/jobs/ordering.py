@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from rota.jobs.record import HIGHEST_PRIORITY, Job, JobId
-from rota.jobs.states import JobStatus
+from rota.jobs.states import Ending, JobStatus
 
 
 def order_key(job: Job) -> tuple[int, datetime, JobId]:
@@ -41,6 +41,14 @@ def is_due(job: Job, now: datetime) -> bool:
 def is_stalled(job: Job, now: datetime) -> bool:
     """Whether the job's lease has expired. At its last instant it has not."""
     return job.lease is not None and job.lease.until < now
+
+
+_EXHAUSTED = frozenset({Ending.EXHAUSTED, Ending.LOST})
+
+
+def is_dead_letter(job: Job) -> bool:
+    """Whether the job failed for good, and was not discarded or cancelled."""
+    return job.status is JobStatus.FAILED and job.ending in _EXHAUSTED
 
 
 def select_next(

@@ -9,6 +9,7 @@ import msgspec
 from rota.errors import InvalidCursorError, InvalidInputError
 from rota.jobs.codec import format_instant, parse_instant
 from rota.jobs.identity import normalize_job_id
+from rota.jobs.ordering import is_dead_letter
 from rota.jobs.record import Instant, Job, JobId
 from rota.jobs.states import JobStatus
 
@@ -56,6 +57,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_after: Instant | None = None
     created_before: Instant | None = None
     is_recurring: bool | None = None
+    only_dead: bool = False
 
     @property
     def is_of_series(self) -> bool:
@@ -65,12 +67,15 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def accepts(self, job: Job) -> bool:
         """Whether the job matches.
 
+        ``only_dead`` accepts dead letters: jobs that failed, and were not discarded or cancelled.
         ``created_after`` is inclusive, ``created_before`` exclusive; priorities include both ends.
         """
         equal = ((self.tenant, job.tenant), (self.queue, job.queue), (self.status, job.status))
         if any(wanted is not None and wanted != actual for wanted, actual in equal):
             return False
         if self.is_recurring not in (None, job.recurrence is not None):
+            return False
+        if self.only_dead and not is_dead_letter(job):
             return False
         return self._accepts_priority(job.priority) and self._accepts_age(job.created_at)
 

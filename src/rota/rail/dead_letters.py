@@ -324,7 +324,9 @@ class DeadLetters:
 
 
 def _among(wanted: DeadLetterFilter) -> JobFilter:
-    return JobFilter(status=JobStatus.FAILED, queue=wanted.queue)
+    return JobFilter(
+        status=JobStatus.FAILED, queue=wanted.queue, only_dead=not wanted.with_discarded
+    )
 
 
 def _ids(jobs: Iterable[Job]) -> tuple[JobId, ...]:

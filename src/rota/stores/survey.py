@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from rota.jobs import Ending, Job, JobStatus, is_stalled
+from rota.jobs import Job, JobStatus, is_dead_letter, is_stalled
 from rota.stores.protocol import QueueDepth
 
 SURVEYED = (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED)
 """The statuses of the jobs that count."""
-
-_DEAD = frozenset({Ending.EXHAUSTED, Ending.LOST})
 
 
 def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -> list[QueueDepth]:
@@ -18,14 +16,9 @@ def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -
     for job in jobs:
         if tenant is not None and job.tenant != tenant:
             continue
-        if job.status in {JobStatus.READY, JobStatus.RUNNING} or is_dead(job):
+        if job.status in {JobStatus.READY, JobStatus.RUNNING} or is_dead_letter(job):
             by_queue.setdefault(job.queue, []).append(job)
     return [_survey_queue(queue, by_queue[queue], now) for queue in sorted(by_queue)]
-
-
-def is_dead(job: Job) -> bool:
-    """Whether the job is a dead letter: it failed for good, and was not discarded or cancelled."""
-    return job.status is JobStatus.FAILED and job.ending in _DEAD
 
 
 def _survey_queue(queue: str, jobs: list[Job], now: datetime) -> QueueDepth:
@@ -37,6 +30,6 @@ def _survey_queue(queue: str, jobs: list[Job], now: datetime) -> QueueDepth:
         later_count=len(ready) - len(due),
         running_count=sum(job.status is JobStatus.RUNNING for job in jobs),
         stalled_count=sum(is_stalled(job, now) for job in jobs),
-        dead_count=sum(map(is_dead, jobs)),
+        dead_count=sum(map(is_dead_letter, jobs)),
         oldest_due_at=min(due, default=None),
     )

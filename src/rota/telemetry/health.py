@@ -13,10 +13,7 @@ from rota.rail.jobs import RailStore
 from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
 from rota.stores.protocol import JobStore, QueueDepth
-from rota.stores.survey import is_dead
 from rota.telemetry.notices import Report, read_report
-
-PAGE_SIZE = 100
 
 _NO_TIME = timedelta(0)
 
@@ -88,17 +85,8 @@ def count_unreadable(inspection: StoreInspection) -> int:
 
 
 async def _count_dead(store: JobStore, tenants: Collection[str]) -> int:
-    return sum([await _count_dead_of(store, tenant) for tenant in sorted(set(tenants))])
-
-
-async def _count_dead_of(store: JobStore, tenant: str) -> int:
-    wanted, cursor, count = JobFilter(status=JobStatus.FAILED), None, 0
-    while True:
-        page = await store.find(tenant, wanted, cursor, PAGE_SIZE)
-        count += sum(map(is_dead, page.items))
-        cursor = page.next_cursor
-        if cursor is None:
-            return count
+    wanted = JobFilter(only_dead=True)
+    return sum([await store.count(tenant, wanted) for tenant in sorted(set(tenants))])
 
 
 Look = Callable[[], Awaitable[StoreStatus]]

@@ -120,6 +120,29 @@ class ReadingContract(JobStoreFixture):
         expect(await jobs.count("default", wanted), len(expected.items))
         expect(expected.items != [], expected=True)
 
+    async def test_dead_letters_are_listed_in_pages_without_other_failed_jobs(
+        self, jobs: JobStore
+    ) -> None:
+        outcomes = (Failed("no"), Discarded("no"), Cancelled("no"), Succeeded())
+        once = RetryPolicy(max_attempts=1)
+        made = [
+            a_job(queue=queue, retry_policy=once, created_at=NOW - at * SECOND, due_at=NOW)
+            for at, queue in enumerate("abcabcabc" * 4)
+        ]
+        await jobs.insert([*made, a_job(due_at=NOW + DAY)], NOW)
+        for at, leased in enumerate(await take(jobs, limit=len(made))):
+            await end(jobs, leased, outcomes[at % len(outcomes)])
+        kept = await everything(jobs)
+        for more in ({}, {"queue": "b"}, {"status": FAILED}, {"priority_max": 9}):
+            wanted = JobFilter(only_dead=True, **more)
+            met = await _read_pages(jobs, kept, wanted)
+            expect({job.last_error for job in met}, {"no"})
+            expect({job.ending for job in met}, {Ending.EXHAUSTED})
+            expect(await jobs.count("default", wanted), len(met))
+            expect(await jobs.count("default", wanted, 2), 2)
+        expect(await jobs.count("default", JobFilter(only_dead=True, status=READY)), 0)
+        expect(await jobs.count("other", JobFilter(only_dead=True)), 0)
+
     async def test_jobs_of_series_are_listed_in_pages_in_any_state(self, jobs: JobStore) -> None:
         series = [
             a_job(created_at=NOW + number * SECOND, due_at=NOW, recurrence=_DAILY)
@@ -131,14 +154,7 @@ class ReadingContract(JobStoreFixture):
         kept = await everything(jobs)
         for status in (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED):
             wanted = JobFilter(is_recurring=True, status=status)
-            cursor, met = None, []
-            while True:
-                page = await jobs.find("default", wanted, cursor=cursor, limit=2)
-                expect(page, list_jobs(kept, wanted, cursor=cursor, limit=2))
-                met += page.items
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
+            met = await _read_pages(jobs, kept, wanted)
             expect(await jobs.count("default", wanted), len(met))
             expect(await jobs.count("default", wanted, 2), min(len(met), 2))
             expect(met != [], expected=True)
@@ -633,3 +649,15 @@ class ClosingContract(JobStoreFixture):
     async def test_closing_twice_is_allowed(self, jobs: JobStore) -> None:
         await jobs.close()
         await jobs.close()
+
+
+async def _read_pages(jobs: JobStore, kept: list[Job], wanted: JobFilter) -> list[Job]:
+    """All jobs that a filter accepts, in pages that are as the rules say."""
+    cursor, met = None, []
+    while True:
+        page = await jobs.find("default", wanted, cursor=cursor, limit=2)
+        expect(page, list_jobs(kept, wanted, cursor=cursor, limit=2))
+        met += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return met

@@ -180,6 +180,8 @@ def page_filter(wanted: JobFilter, last: tuple[datetime, JobId] | None) -> Raw:
 
 def page_index(wanted: JobFilter) -> str:
     """The index that has a tenant's jobs in the order of a page."""
+    if wanted.only_dead:
+        return "dead"
     if wanted.status is None:
         return "listed"
     return "recurring" if wanted.is_recurring else "listed_by_status"
@@ -190,6 +192,8 @@ def matching(wanted: JobFilter) -> Raw:
     where: Raw = {"tenant": wanted.tenant}
     if wanted.status is not None:
         where["status"] = str(wanted.status)
+    if wanted.only_dead:
+        where["phase"] = "dead"
     if wanted.queue is not None:
         where["queue"] = wanted.queue
     if wanted.is_recurring is not None:

@@ -13,11 +13,20 @@ from typing import Any
 import msgspec
 
 from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStatus, Lease
+from rota.jobs import (
+    Attempt,
+    Completion,
+    Deferral,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    Lease,
+    is_dead_letter,
+)
 from rota.jobs.codec import BodyCodec
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.mongo.connection import Raw
-from rota.stores.survey import is_dead
 
 _DIRECT = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
@@ -115,7 +124,7 @@ def phase_of(job: Job, now: datetime) -> str | None:
         return "due" if job.due_at <= now else "later"
     if job.status is JobStatus.RUNNING:
         return "running"
-    return "dead" if is_dead(job) else None
+    return "dead" if is_dead_letter(job) else None
 
 
 def move_update(job: Job, now: datetime, attempts: Sequence[Attempt] = ()) -> Raw:

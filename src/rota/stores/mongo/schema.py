@@ -61,7 +61,7 @@ class Index(NamedTuple):
         return IndexModel(list(self.keys), name=self.name, **options)
 
 
-_DUE, _LATER, _RUNNING = ({"phase": phase} for phase in ("due", "later", "running"))
+_DUE, _LATER, _RUNNING, _DEAD = ({"phase": phase} for phase in ("due", "later", "running", "dead"))
 
 
 def _having(field: str) -> dict[str, Any]:
@@ -89,6 +89,7 @@ INDEXES = (
         [("tenant", 1), ("is_recurring", 1), ("status", 1), ("created_at", -1), ("_id", 1)],
         {"is_recurring": True},
     ),
+    Index("dead", [("tenant", 1), ("created_at", -1), ("_id", 1)], _DEAD),
     Index("depending", [("dependencies", 1), ("_id", 1)], _having("dependencies")),
     Index("prunable", [("ended_at", 1), ("_id", 1)], _having("ended_at")),
 )

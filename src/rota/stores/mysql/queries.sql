@@ -359,13 +359,15 @@ ORDER BY id
 LIMIT %(limit)s;
 
 -- name: accepted
--- What a list asks of a job; NULL for any. The index is one for all jobs, for a status, or for series.
+-- What a list asks of a job; NULL for any. The index is one for all jobs, for a
+-- status, for series, or for dead letters.
 FROM rota_jobs FORCE INDEX (:index)
 WHERE tenant = %(tenant)s AND created_at BETWEEN %(first)s AND %(last)s
     AND priority BETWEEN %(lowest)s AND %(highest)s
     AND (%(queue)s IS NULL OR queue = %(queue)s) AND (%(status)s IS NULL OR status = %(status)s)
     AND (%(is_recurring)s IS NULL OR COALESCE(is_recurring, 0) = %(is_recurring)s)
     AND (%(series_status)s IS NULL OR series_status = %(series_status)s) AND set_aside IS NULL
+    AND (NOT %(only_dead)s OR is_dead = 1)
 
 -- name: find_jobs
 SELECT
@@ -404,7 +406,7 @@ FROM (
     UNION ALL
     SELECT queue, 0, 0, 0, 0, COUNT(*), NULL
     FROM rota_jobs FORCE INDEX (jobs_dead)
-    WHERE dead_queue IS NOT NULL AND (%(tenant)s IS NULL OR tenant = %(tenant)s)
+    WHERE is_dead = 1 AND (%(tenant)s IS NULL OR tenant = %(tenant)s)
     GROUP BY queue
 ) AS part
 GROUP BY queue

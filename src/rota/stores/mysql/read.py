@@ -70,6 +70,8 @@ async def count(session: Session, wanted: JobFilter, limit: int | None) -> int:
 
 
 def _index_for(wanted: JobFilter) -> str:
+    if wanted.only_dead:
+        return "jobs_dead"
     if wanted.is_of_series:
         return "jobs_recurring"
     return "jobs_listed" if wanted.status is None else "jobs_by_status"
@@ -87,6 +89,7 @@ def _encode_filter(wanted: JobFilter) -> dict[str, Any]:
         "first": -_EVER if after is None else to_micros(after),
         "last": _EVER if before is None else to_micros(before) - 1,
         "is_recurring": wanted.is_recurring,
+        "only_dead": wanted.only_dead,
     }
 
 

@@ -1224,6 +1224,16 @@ WHERE tenant = $1::text AND set_aside IS NULL
 ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
+-- name: find_dead
+-- begins as: job_rows
+-- As find_page, for dead letters.
+WHERE tenant = $1::text AND set_aside IS NULL
+    AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND coalesce($3::text, status) = status
+-- include: list_conditions
+-- include: after_last
+ORDER BY created_at DESC, id
+LIMIT $11::bigint;
+
 -- name: find_ready
 -- begins as: job_rows
 -- As find_page, for READY jobs while there are few: finished jobs are not walked past.
@@ -1280,6 +1290,16 @@ SELECT count(*) AS count FROM (
 -- include: list_conditions
     LIMIT $9::bigint
 ) AS held_up;
+
+-- name: count_dead
+-- $9 as above
+SELECT count(*) AS count FROM (
+    SELECT FROM rota.jobs
+    WHERE tenant = $1::text AND set_aside IS NULL
+        AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND coalesce($3::text, status) = status
+-- include: list_conditions
+    LIMIT $9::bigint
+) AS dead;
 
 -- name: count_recurring
 -- $9 as above

@@ -26,6 +26,19 @@ FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
 
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
+_FIND = {
+    "page": QUERIES.find_page,
+    "held_up": QUERIES.find_held_up,
+    "dead": QUERIES.find_dead,
+    "recurring": QUERIES.find_recurring,
+}
+_COUNT = {
+    "page": QUERIES.count_page,
+    "held_up": QUERIES.count_held_up,
+    "dead": QUERIES.count_dead,
+    "recurring": QUERIES.count_recurring,
+}
+"""The statements by the index that they read."""
 
 
 async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
@@ -49,7 +62,7 @@ async def find(
     """A page of the tenant's jobs. Unreadable ones are set aside, and on no page."""
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
     arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
-    statement = _choose(wanted, QUERIES.find_recurring, QUERIES.find_held_up, QUERIES.find_page)
+    statement = _FIND[_choose_index(wanted)]
     if wanted.status is JobStatus.READY and statement == QUERIES.find_page:
         statement = await _choose_ready(statements)
     while True:
@@ -61,7 +74,7 @@ async def find(
 
 async def count(statements: Statements, tenant: str, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of the tenant the filter accepts."""
-    statement = _choose(wanted, QUERIES.count_recurring, QUERIES.count_held_up, QUERIES.count_page)
+    statement = _COUNT[_choose_index(wanted)]
     ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted), limit)
     return int(number) if limit is None else min(int(number), limit)
 
@@ -110,11 +123,13 @@ async def _choose_ready(statements: Statements) -> str:
     return statement
 
 
-def _choose(wanted: JobFilter, recurring: str, held_up: str, any_other: str) -> str:
-    """The statement that does not walk past completed jobs."""
+def _choose_index(wanted: JobFilter) -> str:
+    """The one with the fewest jobs that are not wanted."""
+    if wanted.only_dead:
+        return "dead"
     if wanted.is_of_series:
-        return recurring
-    return held_up if wanted.status in _HELD_UP else any_other
+        return "recurring"
+    return "held_up" if wanted.status in _HELD_UP else "page"
 
 
 async def survey(statements: Statements, now: datetime, tenant: str | None) -> list[QueueDepth]:

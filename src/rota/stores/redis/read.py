@@ -10,7 +10,6 @@ from rota.jobs import (
     Job,
     JobFilter,
     JobId,
-    JobStatus,
     Page,
     check_limit,
     complete_history,
@@ -24,6 +23,7 @@ from rota.stores.protocol import QueueDepth, expiry_key
 from rota.stores.redis.database import Database
 from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import (
+    DEAD,
     ONCE,
     SERIES,
     decode_all,
@@ -189,7 +189,7 @@ def _encode_filter(database: Database, tenant: str, wanted: JobFilter, *page: An
         "" if after is None else format_instant(after),
         _LAST if before is None else format_instant(before),
         *page,
-        *(keys.jobs.index(keys.listing(code)) + 1 for code in _codes_of(wanted.status)),
+        *(keys.jobs.index(keys.listing(code)) + 1 for code in _codes_of(wanted)),
     ]
 
 
@@ -201,5 +201,6 @@ def _ranks_of(wanted: JobFilter) -> tuple[str, str]:
     return (rank_of(high), rank_of(low)) if low <= high else _NO_RANKS
 
 
-def _codes_of(status: JobStatus | None) -> list[str]:
-    return [code for code in LISTING_CODES if status in (None, status_of(code))]
+def _codes_of(wanted: JobFilter) -> list[str]:
+    codes = DEAD if wanted.only_dead else LISTING_CODES
+    return [code for code in codes if wanted.status in (None, status_of(code))]

@@ -25,11 +25,11 @@ from rota.jobs import (
     Lease,
     OnParentFailure,
     format_instant,
+    is_dead_letter,
 )
 from rota.jobs.codec import BodyCodec
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.identity import Identity, identity_of
-from rota.stores.survey import is_dead
 
 Shown: TypeAlias = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[bytes | None]]
 """Ids, heads and bodies, as scripts return jobs."""
@@ -143,7 +143,7 @@ unpack_head = msgspec.msgpack.Decoder(list[str]).decode
 
 def code_of(job: Job) -> str:
     """The letter for the job's status; a dead letter has its own."""
-    return DEAD if is_dead(job) else CODES[job.status]
+    return DEAD if is_dead_letter(job) else CODES[job.status]
 
 
 def status_of(code: str) -> JobStatus:

@@ -494,6 +494,17 @@ WHERE
 -- include: page
 ;
 
+-- name: find_dead
+SELECT
+-- include: job_columns
+FROM jobs INDEXED BY jobs_dead
+WHERE
+-- include: accepted
+    AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND (?3 IS NULL OR status = ?3)
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
+-- include: page
+;
+
 -- name: find_recurring
 -- For jobs that recur, of one status.
 SELECT
@@ -553,6 +564,17 @@ SELECT count(*) FROM (
     WHERE
 -- include: accepted
         AND status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
+        AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
+    LIMIT ?9
+);
+
+-- name: count_dead
+-- ?9 as above
+SELECT count(*) FROM (
+    SELECT 1 FROM jobs INDEXED BY jobs_dead
+    WHERE
+-- include: accepted
+        AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND (?3 IS NULL OR status = ?3)
         AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
     LIMIT ?9
 );

@@ -146,6 +146,8 @@ def survey(connection: apsw.Connection, now: datetime, tenant: str | None) -> li
 
 def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
     """The statement that reads the fewest jobs: most are COMPLETED, and would be in the way."""
+    if wanted.only_dead:
+        return QUERIES.find_dead
     if wanted.is_of_series:
         return QUERIES.find_recurring
     if wanted.status in _UNSUCCESSFUL:
@@ -159,6 +161,8 @@ def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
 
 
 def _choose_count(wanted: JobFilter) -> str:
+    if wanted.only_dead:
+        return QUERIES.count_dead
     if wanted.is_of_series:
         return QUERIES.count_recurring
     return QUERIES.count_unsuccessful if wanted.status in _UNSUCCESSFUL else QUERIES.count_any

@@ -63,6 +63,14 @@ async def fill(store: MongoStore) -> None:
             await store.insert(later, NOW)
 
 
+LISTED = (
+    JobFilter(),
+    JobFilter(status=JobStatus.READY),
+    JobFilter(status=JobStatus.READY, is_recurring=True),
+    JobFilter(only_dead=True),
+)
+
+
 async def use(store: MongoStore) -> None:
     """Every verb whose cost must not grow with jobs that it does not concern."""
     parent, keyed = a_job(tenant="a"), a_job(tenant="a", idempotency_key="key")
@@ -92,11 +100,7 @@ async def use(store: MongoStore) -> None:
     await store.find_expired(NOW + 2 * HOUR, 10, expired[-1])
     for queues in (None, ["q"], ["none"]):
         await store.next_due_at(NOW, queues)
-    for wanted in (
-        JobFilter(),
-        JobFilter(status=JobStatus.READY),
-        JobFilter(status=JobStatus.READY, is_recurring=True),
-    ):
+    for wanted in LISTED:
         page = await store.find("a", wanted, limit=10)
         if page.next_cursor is not None:
             await store.find("a", wanted, page.next_cursor, limit=10)

@@ -65,6 +65,7 @@ async def use_every_hot_verb(store: MysqlStore) -> None:
         await store.find("default", JobFilter(status=status))
         await store.count("default", JobFilter(status=status), limit=10)
     await store.find("default", JobFilter(status=JobStatus.READY, is_recurring=True))
+    await store.find("default", JobFilter(only_dead=True))
     await store.prune(NOW + timedelta(hours=1), 10)
 
 

@@ -75,6 +75,8 @@ INDEXES = {
     "count_page": {"jobs_listed", "jobs_leased"},
     "find_held_up": {"jobs_held_up"},
     "count_held_up": {"jobs_held_up"},
+    "find_dead": {"jobs_dead"},
+    "count_dead": {"jobs_dead"},
     "find_ready": {"jobs_in_line", "jobs_later_in_lane", "jobs_by_id"},
     "count_waiting": {"jobs_in_line", "jobs_later_in_lane"},
     "find_recurring": {"jobs_recurring"},
@@ -82,7 +84,7 @@ INDEXES = {
 }
 IN_ORDER = (
     *("read_jobs", "lock_jobs", "lock_waiting", "mark_due", "find_expired", "next_due"),
-    *("find_ended", "find_held_up", "find_recurring", "next_due_after"),
+    *("find_ended", "find_held_up", "find_dead", "find_recurring", "next_due_after"),
 )
 """Nothing is sorted: the index gives what is wanted in the order in which it is wanted."""
 
@@ -288,6 +290,7 @@ async def test_the_pages_a_lease_reads_do_not_grow_with_ready_jobs(
         ("find_expired", (f"'{NOW + timedelta(days=2)}'", "NULL", "NULL", "10")),
         ("find_ended", (f"'{NOW}'", "10", "'0001-01-01Z'", f"'{LOWEST_ID}'")),
         ("find_page", ("'default'", "NULL", "'READY'", *("NULL",) * 7, "10")),
+        ("find_dead", ("'default'", *("NULL",) * 9, "10")),
         ("find_held_up", ("'default'", "NULL", "'FAILED'", *("NULL",) * 7, "10")),
         (
             "find_recurring",

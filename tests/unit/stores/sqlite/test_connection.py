@@ -19,8 +19,8 @@ from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import NOW, a_request
 
-LATER = read_migration("0005_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
-BREAKING = read_migration("0006_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
+LATER = read_migration("0006_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
+BREAKING = read_migration("0007_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
 
 
 @pytest.fixture
@@ -160,7 +160,14 @@ def test_the_schema_is_brought_up_to_date_once() -> None:
     migrate(connection, (*MIGRATIONS, LATER))
     migrate(connection, (*MIGRATIONS, LATER))
     rows = connection.execute("SELECT number, name FROM rota_migrations").fetchall()
-    assert rows == [(1, "documents"), (2, "jobs"), (3, "results"), (4, "newest_last"), (5, "later")]
+    assert rows == [
+        (1, "documents"),
+        (2, "jobs"),
+        (3, "results"),
+        (4, "newest_last"),
+        (5, "dead_letters"),
+        (6, "later"),
+    ]
 
 
 def test_an_older_program_goes_on_with_a_compatible_schema() -> None:

@@ -68,6 +68,8 @@ USES = {
     "find_any": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",
     "find_unsuccessful": "jobs_held_up (tenant=? AND status=? AND created_at>? AND created_at<?)",
     "count_unsuccessful": "jobs_held_up (tenant=? AND status=? AND created_at>? AND created_at<?)",
+    "find_dead": "jobs_dead (tenant=? AND created_at>? AND created_at<?)",
+    "count_dead": "jobs_dead (tenant=? AND created_at>? AND created_at<?)",
     "find_recurring": "jobs_recurring (tenant=? AND status=? AND created_at>? AND created_at<?)",
     "count_recurring": "jobs_recurring (tenant=? AND status=? AND created_at>? AND created_at<?)",
     "count_any": "INDEX jobs_listed (tenant=? AND created_at>? AND created_at<?)",

@@ -55,8 +55,8 @@ CREATE TABLE IF NOT EXISTS rota_jobs (
     label             VARBINARY(1020),
     later_at          BIGINT AS (IF(is_due = 0, due_at, NULL)) STORED,
     series_status     VARBINARY(16) AS (IF(is_recurring = 1, status, NULL)) STORED,
-    dead_queue        VARBINARY(1020) AS (
-        IF(status = 'FAILED' AND ending IN ('exhausted', 'lost'), queue, NULL)
+    is_dead           TINYINT AS (
+        IF(status = 'FAILED' AND ending IN ('exhausted', 'lost'), 1, NULL)
     ) STORED,
     PRIMARY KEY (id),
     UNIQUE KEY jobs_identity (identity),
@@ -66,11 +66,11 @@ CREATE TABLE IF NOT EXISTS rota_jobs (
     KEY jobs_later_by_queue (queue, later_at, tenant),
     KEY jobs_leased (lease_until, id),
     KEY jobs_ended (ended_at, id),
-    -- Lists: a tenant's jobs, the newest first; of one status; of series.
+    -- Lists: a tenant's jobs, the newest first; of one status; of series; dead letters.
     KEY jobs_listed (tenant, created_at DESC, id),
     KEY jobs_by_status (tenant, status, created_at DESC, id),
     KEY jobs_recurring (tenant, series_status, created_at DESC, id),
-    KEY jobs_dead (dead_queue)
+    KEY jobs_dead (is_dead, tenant, created_at DESC, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4;
 
 CREATE TABLE IF NOT EXISTS rota_dependencies (
