@@ -9,6 +9,8 @@ from tests.browser.conftest import Invite
 from tests.browser.stage.house import OpenHouse
 from tests.browser.stage.visitor import Visitor
 
+from rota.server.pages.jobs import MOST_SHOWN
+
 
 def ask_for(house: OpenHouse, name: str) -> None:
     answer = httpx2.post(
@@ -182,7 +184,7 @@ def test_tabs_rows_and_counters_share_their_words_and_numbers(anna: Visitor) -> 
     assert set(counts) <= set(options[1:])
     for word in counts:
         number = int(read_tab(anna, word))
-        expect(page.locator("tbody .status")).to_have_text([word] * min(number, 50))
+        expect(page.locator("tbody .status")).to_have_text([word] * min(number, MOST_SHOWN))
     for word in ("due", "pending", "dead", "blocked"):
         # A job may become due between two looks.
         assert any(read_figure(anna, word) == read_tab(anna, word) for _ in range(5))

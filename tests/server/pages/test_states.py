@@ -10,6 +10,7 @@ from tests.server.pages.conftest import START
 
 from rota.jobs import JobState, find_state
 from rota.jobs.job_state import NOT_DUE
+from rota.server.pages.jobs import MOST_SHOWN
 from rota.stores.opened import OpenStore
 
 TAB = re.compile(r'href="[^"]*state=([a-z]+)[^"]*"[^>]*>\s*([a-z]+) <span class="count">([0-9]+)<')
@@ -49,7 +50,7 @@ async def test_tabs_rows_and_filter_share_their_words_and_numbers(
     for state, number in counts.items():
         rows = ROW.findall(await read(pages, f"/jobs?state={state}"))
         assert set(rows) == {state}
-        assert len(rows) == min(number, 50)
+        assert len(rows) == min(number, MOST_SHOWN)
 
 
 async def test_figures_of_the_overview_and_of_queues_are_those_of_the_list(

@@ -9,7 +9,7 @@ from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, write_query
 
-MOST_SHOWN = 50
+MOST_SHOWN = 25
 
 
 class ChosenLetters(NamedTuple):

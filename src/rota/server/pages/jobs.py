@@ -19,7 +19,7 @@ from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import Visit, write_query
 
-MOST_SHOWN = 50
+MOST_SHOWN = 25
 AGES = {
     "": ("at any time", None),
     "1h": ("in the last hour", timedelta(hours=1)),
@@ -137,6 +137,7 @@ def _describe(
         "other_tenant": other_tenant,
         "other_search": f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
         "progress": page.progress,
+        "most_shown": MOST_SHOWN,
         "tabs": _list_tabs(chosen, visit),
         "counts_link": visit.link("jobs", "counts", **here),
         "all_link": visit.link("jobs", **{**here, "state": ""}),
