@@ -1,11 +1,13 @@
 """Every page as a person sees it: by day, by night and on a phone."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Invite
+from tests.browser.stage.chromium import DESK, PHONE
 from tests.browser.stage.visitor import Visitor
 
 PAGES = {
@@ -42,7 +44,26 @@ CONTRASTS = (Path(__file__).with_name("stage") / "contrasts.js").read_text(encod
 USABLE = "a[href], button, input:not([type=hidden]), select, summary"
 
 
-def _see_all(visitor: Visitor) -> list[str]:
+MIDDLE = 1160
+"""A little more than that at which rows become cards."""
+STICKING_OUT = """() => Array.from(document.querySelectorAll(".card table")).filter((table) => {
+  const card = table.closest(".scroll, .card").getBoundingClientRect();
+  return !table.closest(".scroll") && table.getBoundingClientRect().right > card.right + 1;
+}).map((table) => "the table " + table.textContent.trim().slice(0, 40))"""
+
+
+def _measure(visitor: Visitor, widths: tuple[int, ...]) -> Iterator[str]:
+    """What is too wide in windows of these widths."""
+    for width in widths:
+        visitor.page.set_viewport_size({"width": width, "height": DESK["height"]})
+        extra = visitor.ask("() => document.documentElement.scrollWidth - window.innerWidth")
+        if extra > 0:
+            yield f"{extra} px wider than {width}"
+        for table in visitor.ask(STICKING_OUT):
+            yield f"{table} sticks out of its card at {width}"
+
+
+def _see_all(visitor: Visitor, widths: tuple[int, ...]) -> list[str]:
     """Go everywhere; whatever is hard to read or wider than the screen."""
     found = []
     places = [f"/jobs?q={name}" for name in JOBS]
@@ -53,9 +74,7 @@ def _see_all(visitor: Visitor) -> list[str]:
         if path in places:
             page.get_by_role("heading", name="Payload").wait_for()
         found += [f"{page.url}: {each}" for each in visitor.ask(CONTRASTS)]
-        extra = visitor.ask("() => document.documentElement.scrollWidth - window.innerWidth")
-        if extra > 0:
-            found.append(f"{page.url} is {extra} px wider than the screen")
+        found += [f"{page.url}: {each}" for each in _measure(visitor, widths)]
     visitor.forgive("404")
     return found
 
@@ -75,7 +94,8 @@ def test_every_text_can_be_read_and_no_page_is_too_wide(
 ) -> None:
     visitor = invite(dark=dark, phone=phone)
     visitor.sign_in()
-    assert _see_all(visitor) == []
+    widths = (PHONE["width"],) if phone else (MIDDLE, DESK["width"])
+    assert _see_all(visitor, widths) == []
 
 
 def test_texts_that_cannot_be_read_are_found(anna: Visitor) -> None:

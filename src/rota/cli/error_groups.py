@@ -56,7 +56,7 @@ def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
 def show(
     group_id: GroupArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
 ) -> None:
-    """Show one error group: when it was seen, and the latest job that failed this way.
+    """Show one error group: when it was seen, and its latest job.
 
     Try:
 

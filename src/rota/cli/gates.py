@@ -143,7 +143,8 @@ def kind(
 ) -> None:
     """Set whether jobs of a kind notify people, for all tenants.
 
-    Quiet hours hold back what notifies people. A job with its own setting is not affected. Try:
+    Quiet hours hold back what notifies people. A job with its own setting is
+    not affected. Try:
 
         rota gates kind receipt.send --notifies
         rota gates kind receipt.send --no-notifies --why "goes to a printer"

@@ -219,7 +219,7 @@ def list_jobs(
 
 @app.command(name="show")
 def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
-    """Show a job, its progress or result, and every attempt; of the last failure the traceback.
+    """Show a job: progress, result, every attempt, and the last traceback.
 
     Try:
 
@@ -261,9 +261,9 @@ def result(
     wait: Annotated[int, number(0, 60, "Seconds to wait for its end, up to 60.")] = 0,
     session: TenantSession = HERE,
 ) -> bool:
-    """Print what a job returned, as JSON. The exit status is 1 if it failed or has not ended.
+    """Print what a job returned, as JSON.
 
-    Try:
+    The exit status is 1 if the job failed or has not ended. Try:
 
         rota jobs result 01890a5d-ac96-774b-bcce-b302099a8057 --wait 30
     """

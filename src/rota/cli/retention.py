@@ -94,12 +94,12 @@ def set_rule(
 ) -> None:
     """Set a rule for a tenant, for a kind, or for all tenants.
 
-    A wider rule decides what a rule leaves out: first the kind of the tenant, then the tenant,
-    the kind, and all tenants. Try:
+    A wider rule decides what a rule leaves out: first the kind of the tenant,
+    then the tenant, the kind, and all tenants. Try:
 
         rota retention set ended=7d,results=1d --dry-run
         rota retention set ended=1d --kind log.message --yes
-        rota retention set audit=730d --everywhere --why "the auditors ask for two years"
+        rota retention set audit=730d --everywhere --why "two years are asked"
     """
     body: dict[str, Any] = {"whose": "all" if everywhere else "own", "kind": kind}
     body |= {name: format_kept(kept) for name, kept in parse_keep(keep).given().items()}

@@ -214,7 +214,7 @@ def show_history(
     limit: LimitOption = 50,
     session: Session = ANYWHERE,
 ) -> None:
-    """List the last runs of a task: when it was due, how late it started, and how it ended.
+    """List the last runs of a task: due time, lateness, and outcome.
 
     Try:
 

@@ -1,13 +1,15 @@
+import ast
 import io
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from rich.console import Console
 from tests.unit.cli.conftest import NOW, RunRota
 
-from rota import __version__, errors
+from rota import __version__, cli, errors
 from rota.cli import commands, dispatch
 from rota.cli.dispatch import EXIT_STATUSES, run_command
 from rota.testing import VirtualClock
@@ -91,6 +93,19 @@ def test_every_help_fits_80_columns_and_has_an_example(
     assert any(line.startswith(f"    rota {' '.join(command)}") for line in lines)
     examples = [pair for pair in pairwise(lines) if pair[0].startswith("    rota ")]
     assert all(after == "" or after.startswith("    ") for _, after in examples), "broken in two"
+
+
+def test_no_line_of_a_command_s_help_is_broken_in_two() -> None:
+    """A terminal of 80 columns shows the lines of a docstring as they are written."""
+    long = [
+        f"{path.name}: {line}"
+        for path in Path(cli.__path__[0]).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
+        for line in (ast.get_docstring(node) or "").splitlines()
+        if len(line) > 79
+    ]
+    assert long == []
 
 
 def test_without_a_command_the_help_is_shown(rota: RunRota) -> None:
