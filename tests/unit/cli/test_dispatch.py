@@ -95,13 +95,17 @@ def test_every_help_fits_80_columns_and_has_an_example(
     assert all(after == "" or after.startswith("    ") for _, after in examples), "broken in two"
 
 
+def is_of_app(decorator: ast.expr) -> bool:
+    return "app" in ast.unparse(decorator)
+
+
 def test_no_line_of_a_command_s_help_is_broken_in_two() -> None:
     """A terminal of 80 columns shows the lines of a docstring as they are written."""
     long = [
         f"{path.name}: {line}"
         for path in Path(cli.__path__[0]).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and node.decorator_list
+        if isinstance(node, ast.FunctionDef) and any(map(is_of_app, node.decorator_list))
         for line in (ast.get_docstring(node) or "").splitlines()
         if len(line) > 79
     ]
