@@ -233,7 +233,7 @@ ctrl-C does not wait. The next start continues where it stopped. Try:
     rota up
     rota up tasks:app --reload
     rota up --handlers myapp.jobs:handlers
-    rota up --tasks examples.declarative_tasks:registrations --board
+    rota up --tasks myapp.tasks:registrations --board
     rota up --store postgresql://rota@db.example/rota --port 9000
 """
 

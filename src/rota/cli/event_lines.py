@@ -12,6 +12,9 @@ from rota.escape import escape
 from rota.events import (
     INFO,
     WARNING,
+    AlertEnded,
+    AlertNotSent,
+    AlertRaised,
     Event,
     JobDeferred,
     JobEvent,
@@ -42,7 +45,7 @@ def describe_event(event: Event) -> str:
     if isinstance(event, JobEvent):
         words = _describe_job(event)
     else:
-        words = _describe_task(event) or _describe_scheduler(event) or _describe_worker(event)
+        words = _describe_task(event) or _describe_scheduler(event) or _describe_process(event)
     if words is not None:
         return escape(words)
     fields = ", ".join(f"{key} {value}" for key, value in event.fields().items())
@@ -81,7 +84,7 @@ def _describe_scheduler(event: Event) -> str | None:
     return None
 
 
-def _describe_worker(event: Event) -> str | None:
+def _describe_process(event: Event) -> str | None:
     match event:
         case WorkerStarted(kinds=kinds, concurrency=count):
             return f"worker started: {', '.join(kinds) or 'no kinds'}; {count} at once"
@@ -89,6 +92,12 @@ def _describe_worker(event: Event) -> str | None:
             return f"worker takes no more jobs; {count} still running"
         case WorkerStopped(manner=manner, handed_back_count=count):
             return f"worker stopped, {manner}" + (f"; {count} handed back" if count else "")
+        case AlertRaised(text=text):
+            return f"alert: {text}"
+        case AlertEnded(source=source, alert_name=name, concern=concern):
+            return f"alert is over: {concern.replace('_', ' ')}, {source} {name}"
+        case AlertNotSent(error=error):
+            return f"the alert webhook failed: {error[:LONGEST_ERROR]}"
     return None
 
 
@@ -113,7 +122,7 @@ def _describe_job(event: JobEvent) -> str | None:
 
 LOGGER = "rota"
 _PLAIN = logging.Formatter()
-TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler")
+TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler", "rota.watch")
 
 
 @contextmanager

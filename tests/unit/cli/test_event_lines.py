@@ -1,4 +1,4 @@
-"""How a house is heard."""
+"""What a running service prints."""
 
 import io
 import json
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from rota.cli.event_lines import reporting
 from rota.cli.output import Terminal
+from rota.events import AlertRaised, EventEmitter
 from rota.testing import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -55,3 +56,14 @@ def test_as_json_it_is_one_line() -> None:
     told = json.loads(line)
     assert told["message"] == "Request failed, incident 7"
     assert told["exception"].endswith("ValueError: colour")
+
+
+def test_an_alert_is_one_line() -> None:
+    heard = io.StringIO()
+    console = Console(file=heard, width=80)
+    events = EventEmitter("rota.watch")
+    with reporting(Terminal(VirtualClock(NOW), console, console), as_json=False) as reporter:
+        assert reporter.listen is not None
+        events.subscribe(reporter.listen)
+        events.emit(AlertRaised(concern="late", source="task", alert_name="a", text="a is late"))
+    assert heard.getvalue().splitlines() == ["12:00:00Z  alert: a is late"]

@@ -10,6 +10,9 @@ from tests.unit.cli.conftest import NOW, RunRota
 
 from rota.cli.event_lines import describe_event
 from rota.events import (
+    AlertEnded,
+    AlertNotSent,
+    AlertRaised,
     Event,
     JobDeferred,
     JobFailed,
@@ -224,9 +227,21 @@ def test_a_port_that_is_none_is_refused(rota: RunRota, port: str) -> None:
             JobStalled(**JOB, worker="w", lease_until=NOW, state="queued", loss_count=1),
             "mail 01 was taken from w, whose lease ran out",
         ),
+        (
+            AlertRaised(concern="task_fails", source="task", alert_name="a", text="task a fails"),
+            "alert: task a fails",
+        ),
+        (
+            AlertEnded(concern="task_fails", source="task", alert_name="a"),
+            "alert is over: task fails, task a",
+        ),
+        (
+            AlertNotSent(error="no route", alert_count=1),
+            "the alert webhook failed: no route",
+        ),
     ],
 )
-def test_job_events_are_worded(event: Event, words: str) -> None:
+def test_events_are_worded(event: Event, words: str) -> None:
     assert describe_event(event) == words
 
 
