@@ -45,7 +45,8 @@ def describe_event(event: Event) -> str:
     if isinstance(event, JobEvent):
         words = _describe_job(event)
     else:
-        words = _describe_task(event) or _describe_scheduler(event) or _describe_process(event)
+        ways = (_describe_task, _describe_scheduler, _describe_worker, _describe_alert)
+        words = next((told for way in ways if (told := way(event)) is not None), None)
     if words is not None:
         return escape(words)
     fields = ", ".join(f"{key} {value}" for key, value in event.fields().items())
@@ -84,7 +85,7 @@ def _describe_scheduler(event: Event) -> str | None:
     return None
 
 
-def _describe_process(event: Event) -> str | None:
+def _describe_worker(event: Event) -> str | None:
     match event:
         case WorkerStarted(kinds=kinds, concurrency=count):
             return f"worker started: {', '.join(kinds) or 'no kinds'}; {count} at once"
@@ -92,6 +93,11 @@ def _describe_process(event: Event) -> str | None:
             return f"worker takes no more jobs; {count} still running"
         case WorkerStopped(manner=manner, handed_back_count=count):
             return f"worker stopped, {manner}" + (f"; {count} handed back" if count else "")
+    return None
+
+
+def _describe_alert(event: Event) -> str | None:
+    match event:
         case AlertRaised(text=text):
             return f"alert: {text}"
         case AlertEnded(source=source, alert_name=name, concern=concern):
