@@ -14,6 +14,7 @@ from rota.jobs import (
     decode_cursor,
 )
 from rota.stores.mongo.connection import BY_ID, SNAPSHOT, Connection, Raw
+from rota.stores.mongo.results import read_bodies, read_tokens
 from rota.stores.mongo.rows import decode_attempts, decode_readable, to_instant, to_number
 from rota.stores.mongo.unit import WITHOUT_ATTEMPTS
 from rota.stores.protocol import QueueDepth, expiry_key
@@ -29,6 +30,14 @@ async def get(connection: Connection, tenant: str, job_ids: Sequence[JobId]) -> 
     found = await jobs.find(where, WITHOUT_ATTEMPTS, hint=BY_ID).to_list()
     mine = {job.id: job for job in decode_readable(found)}
     return {job_id: mine[job_id] for job_id in job_ids if job_id in mine}
+
+
+async def results(
+    connection: Connection, tenant: str, job_ids: Sequence[JobId]
+) -> dict[JobId, bytes]:
+    """The results of the tenant's completed jobs among these."""
+    where = {"_id": {"$in": sorted(set(job_ids))}, "tenant": tenant}
+    return await read_bodies(connection, await read_tokens(connection, where))
 
 
 async def find(connection: Connection, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
@@ -50,13 +59,13 @@ async def count(connection: Connection, wanted: JobFilter, limit: int | None) ->
     return await connection.jobs.count_documents(matching(wanted), **bounds)
 
 
-async def read_attempts(connection: Connection, tenant: str, job_id: JobId) -> list[Attempt]:
+async def attempts(connection: Connection, tenant: str, job_id: JobId) -> list[Attempt]:
     """All attempts of a job, the first one first."""
     raw = await connection.jobs.find_one({"_id": job_id, "tenant": tenant})
     if raw is None:
         return []
-    attempts = decode_attempts(job_id, raw.get("attempts", ()))
-    return [done for job in decode_readable([raw]) for done in complete_history(job, attempts)]
+    stored = decode_attempts(job_id, raw.get("attempts", ()))
+    return [done for job in decode_readable([raw]) for done in complete_history(job, stored)]
 
 
 async def find_dependents(

@@ -6,7 +6,7 @@ says that it has a result. So a result appears in one step with the completion, 
 transaction.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
@@ -49,19 +49,11 @@ async def drop_stale(connection: Connection, changes: Sequence[Change]) -> None:
     """
     tokens = {each.job_id: each.expected_token for each in changes if each.result is not None}
     if tokens:
-        written = await _read_tokens(connection, {"_id": {"$in": sorted(tokens)}})
+        written = await read_tokens(connection, {"_id": {"$in": sorted(tokens)}})
         lost = [job_id for job_id, token in tokens.items() if written.get(job_id) != token]
         where = [{"_id": job_id, "token": tokens[job_id]} for job_id in lost]
         if where:
             await connection.results.delete_many({"$or": where})
-
-
-async def read(
-    connection: Connection, tenant: str, job_ids: Collection[JobId]
-) -> dict[JobId, bytes]:
-    """The results of the tenant's completed jobs among these."""
-    where = {"_id": {"$in": sorted(set(job_ids))}, "tenant": tenant}
-    return await read_bodies(connection, await _read_tokens(connection, where))
 
 
 async def read_bodies(connection: Connection, tokens: Mapping[JobId, int]) -> dict[JobId, bytes]:
@@ -72,7 +64,7 @@ async def read_bodies(connection: Connection, tokens: Mapping[JobId, int]) -> di
     return {raw["_id"]: bytes(raw["body"]) for raw in found if raw["token"] == tokens[raw["_id"]]}
 
 
-async def _read_tokens(connection: Connection, where: Raw) -> dict[JobId, int]:
+async def read_tokens(connection: Connection, where: Raw) -> dict[JobId, int]:
     """The tokens under which jobs were completed that have a result."""
     completed = {**where, "status": str(JobStatus.COMPLETED), "has_result": True}
     found = await connection.jobs.find(completed, ["last_token"], hint=BY_ID).to_list()

@@ -1,22 +1,21 @@
 """The store in a MongoDB database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from msgspec.structs import replace
 from pymongo.errors import PyMongoError
 
 from rota.errors import DamagedJobError, UnsupportedConnectionError
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page, check_limit
+from rota.jobs import Change, Job, JobId
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import check_portion, load_jobs
 from rota.stores.kernel.unit import NewJob, Plan, Writes, run_async
+from rota.stores.kernel.verbs import ServerVerbs
 from rota.stores.mongo import documents, lease, read, results
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.completion import complete
@@ -25,7 +24,6 @@ from rota.stores.mongo.records import dump, load_documents
 from rota.stores.mongo.schema import prepare
 from rota.stores.mongo.unit import JobUnit, encode_new
 from rota.stores.mongo.wakeups import MongoWakeups
-from rota.stores.opened import ClosableStore
 from rota.stores.protocol import (
     Applied,
     Document,
@@ -39,7 +37,6 @@ from rota.stores.protocol import (
     Listener,
     Portion,
     Pruned,
-    QueueDepth,
     Reach,
     Record,
     check_choice,
@@ -55,7 +52,7 @@ Answer = TypeVar("Answer")
 NO_TRANSACTIONS = "a store in MongoDB takes part in no transaction of its caller"
 
 
-class MongoStore(ClosableStore):
+class MongoStore(ServerVerbs[Connection]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has begun is completed even if its caller is cancelled. A store belongs to the
@@ -63,6 +60,7 @@ class MongoStore(ClosableStore):
     """
 
     reach = Reach.NETWORK
+    _reads = read
 
     def __init__(self, connection: Connection, settings: MongoSettings) -> None:
         super().__init__()
@@ -96,7 +94,7 @@ class MongoStore(ClosableStore):
             if inserted is not None:
                 self._wakeups.ring((job.tenant, job.queue) for job in _new_jobs(inserted))
                 return inserted
-        return await self._commit(lambda: edits.insert(asked, now))
+        return await self._run_plan(lambda: edits.insert(asked, now))
 
     async def _insert_plain(self, jobs: Sequence[Job], now: datetime) -> list[Inserted] | None:
         """Native path: insert jobs without dependencies, without a look at what exists.
@@ -136,21 +134,14 @@ class MongoStore(ClosableStore):
 
     async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
         """See ``OpenStore.preview_lease``."""
-        self._refuse_when_unusable()
         now = to_utc(now, "now")
-        return await self._connection.run(lambda: lease.preview(self._connection, request, now))
-
-    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        """See ``OpenStore.check_insertion``."""
-        now, asked = to_utc(now, "now"), tuple(jobs)
-        await self._commit(lambda: edits.check_insertion(asked, now))
+        return await self._run(lambda connection: lease.preview(connection, request, now))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""
-        self._refuse_when_unusable()
         to_utc(now, "now")
         until, leases = to_utc(until, "until"), tuple(held)
-        return await self._connection.run(lambda: lease.extend(self._connection, leases, until))
+        return await self._run(lambda connection: lease.extend(connection, leases, until))
 
     def make_keeper(self) -> LeaseKeeper:
         """See ``JobStore.make_keeper``."""
@@ -171,7 +162,7 @@ class MongoStore(ClosableStore):
         left = [change for change in decided if change.job_id not in done]
         if not left:
             return [Applied(change.job) for change in decided]
-        answers = await self._commit(lambda: settlement.apply(left, now))
+        answers = await self._run_plan(lambda: settlement.apply(left, now))
         stale = [each for each, answer in zip(left, answers, strict=True) if answer.is_stale]
         await connection.run(lambda: results.drop_stale(connection, stale))
         others = iter(answers)
@@ -190,14 +181,11 @@ class MongoStore(ClosableStore):
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """See ``JobStore.find_expired``."""
-        self._refuse_when_unusable()
         now = to_utc(now, "now")
         check_count(limit)
         if after is not None:
             expiry_key(after)
-        return await self._connection.run(
-            lambda: read.find_expired(self._connection, now, limit, after)
-        )
+        return await self._run(lambda connection: read.find_expired(connection, now, limit, after))
 
     async def next_due_at(
         self,
@@ -206,12 +194,11 @@ class MongoStore(ClosableStore):
         tenants: Collection[str] | None = None,
     ) -> datetime | None:
         """See ``JobStore.next_due_at``."""
-        self._refuse_when_unusable()
         check_choice(queues, "queues")
         check_choice(tenants, "tenants")
         now = to_utc(now, "now")
-        return await self._connection.run(
-            lambda: read.next_due_at(self._connection, now, queues, tenants)
+        return await self._run(
+            lambda connection: read.next_due_at(connection, now, queues, tenants)
         )
 
     def listen(
@@ -229,79 +216,6 @@ class MongoStore(ClosableStore):
         check_name("tenant", tenant)
         return self._wakeups.listen_for_end(tenant, job_ids)
 
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        """See ``JobStore.results``."""
-        self._refuse_when_unusable()
-        wanted = tuple(job_ids)
-        return await self._connection.run(lambda: results.read(self._connection, tenant, wanted))
-
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        """See ``JobStore.get``."""
-        self._refuse_when_unusable()
-        wanted = tuple(job_ids)
-        return await self._connection.run(lambda: read.get(self._connection, tenant, wanted))
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        """See ``JobStore.find``."""
-        self._refuse_when_unusable()
-        check_limit(limit)
-        narrowed = _narrowed(wanted, tenant)
-        return await self._connection.run(
-            lambda: read.find(self._connection, narrowed, cursor, limit)
-        )
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        """See ``JobStore.count``."""
-        self._refuse_when_unusable()
-        narrowed = _narrowed(wanted, tenant)
-        return await self._connection.run(lambda: read.count(self._connection, narrowed, limit))
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """See ``JobStore.attempts``."""
-        self._refuse_when_unusable()
-        return await self._connection.run(
-            lambda: read.read_attempts(self._connection, tenant, job_id)
-        )
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """See ``JobStore.find_dependents``."""
-        self._refuse_when_unusable()
-        check_count(limit)
-        named = tuple(job_ids)
-        return await self._connection.run(
-            lambda: read.find_dependents(self._connection, tenant, named, limit)
-        )
-
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        """See ``JobStore.survey``."""
-        self._refuse_when_unusable()
-        now = to_utc(now, "now")
-        return await self._connection.run(lambda: read.survey(self._connection, now, tenant))
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        """See ``JobStore.amend``."""
-        asked = edits.Amendment(tenant, job_id, dict(fields), to_utc(now, "now"))
-        return await self._commit(lambda: edits.amend(asked))
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """See ``JobStore.delete``."""
-        return await self._commit(lambda: edits.delete(tenant, job_id))
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        """See ``OpenStore.erase``."""
-        now, asked = to_utc(now, "now"), tuple(job_ids)
-        return await self._commit(lambda: edits.erase(tenant, asked, now))
-
     async def prune(
         self,
         ended_before: datetime,
@@ -310,10 +224,8 @@ class MongoStore(ClosableStore):
         after: EndedPlace | None = None,
     ) -> Pruned:
         """See ``JobStore.prune``."""
-        before = to_utc(ended_before, "ended_before")
-        asked = Pruning(before, check_count(limit), expiry, after)
         try:
-            return await self._commit(lambda: edits.prune(asked))
+            return await super().prune(ended_before, limit, expiry, after)
         except DamagedJobError:
             return Pruned(0, 0, after)  # it is set aside, and not in the way of the next call
 
@@ -332,27 +244,22 @@ class MongoStore(ClosableStore):
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """See ``DocumentStore.read``."""
-        self._refuse_when_unusable()
         check_name("collection", collection)
         for key in keys:
             check_name("key", key)
         named = tuple(keys)
-        return await self._connection.run(
-            lambda: documents.read(self._connection, collection, named)
-        )
+        return await self._run(lambda connection: documents.read(connection, collection, named))
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """See ``DocumentStore.write_each``."""
-        self._refuse_when_unusable()
         accepted = tuple(checked(writes))
         if not accepted:
             return []
-        return await self._connection.run(lambda: documents.write_each(self._connection, accepted))
+        return await self._run(lambda connection: documents.write_each(connection, accepted))
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
         """See ``DocumentStore.write_all``."""
-        self._refuse_when_unusable()
-        await self._connection.run(lambda: documents.write_all(self._connection, writes))
+        await self._run(lambda connection: documents.write_all(connection, writes))
 
     async def read_within(
         self,
@@ -373,18 +280,17 @@ class MongoStore(ClosableStore):
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """See ``PortableStore.dump``."""
-        self._refuse_when_unusable()
         check_portion(limit)
-        return await self._connection.run(lambda: dump(self._connection, cursor, limit))
+        return await self._run(lambda connection: dump(connection, cursor, limit))
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """See ``PortableStore.load``."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(records)
         count = await self._connection.run(lambda: load_documents(self._connection, asked))
-        return count + await self._commit(lambda: load_jobs(asked, now))
+        return count + await self._run_plan(lambda: load_jobs(asked, now))
 
-    async def _commit(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+    async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         """Run a plan of the kernel in a transaction, and wake listeners.
 
         A job that cannot be read is set aside, and the caller learns of it.
@@ -408,6 +314,10 @@ class MongoStore(ClosableStore):
         self._wakeups.ring(writes.ready_partitions(), ended, ended & watched)
         return answer
 
+    async def _run(self, work: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+        self._refuse_when_unusable()
+        return await self._connection.run(lambda: work(self._connection))
+
     async def _release(self) -> None:
         await self._wakeups.close()
         await self._connection.close()
@@ -415,7 +325,3 @@ class MongoStore(ClosableStore):
 
 def _new_jobs(inserted: Sequence[Inserted]) -> list[Job]:
     return [each.job for each in inserted if not each.is_existing]
-
-
-def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
-    return replace(wanted or JobFilter(), tenant=tenant)

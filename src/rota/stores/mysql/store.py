@@ -6,7 +6,6 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager
@@ -15,24 +14,21 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
-from rota.jobs.retention import Expiry
-from rota.stores.kernel import edits
+from rota.jobs import Change, Job, JobId, JobStatus
 from rota.stores.kernel.records import JobPortion, check_job_ids, check_portion, walk
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
+from rota.stores.kernel.verbs import ServerVerbs
 from rota.stores.mysql import documents, lease, read, unit
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session, statements_on, translated
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.mysql.schema import open_database
 from rota.stores.mysql.wakeups import Notices, encode_places
-from rota.stores.opened import ClosableStore
 from rota.stores.protocol import (
     Applied,
     Document,
     DocumentWrite,
-    EndedPlace,
     HeldLease,
     Inserted,
     KeptDocument,
@@ -42,8 +38,6 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Portion,
-    Pruned,
-    QueueDepth,
     Reach,
     Record,
     check_choice,
@@ -58,7 +52,7 @@ from rota.triggers.zone import to_utc
 Result = TypeVar("Result")
 
 
-class MysqlStore(ClosableStore):
+class MysqlStore(ServerVerbs[Session]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has started runs to its end, even if its caller is cancelled while waiting. A store
@@ -66,6 +60,7 @@ class MysqlStore(ClosableStore):
     """
 
     reach = Reach.NETWORK
+    _reads = read
     uses_native_paths = True
     """False sends every insert, lease and change through the kernel; tests compare the two."""
 
@@ -157,8 +152,8 @@ class MysqlStore(ClosableStore):
         return await self._run(lambda session: lease.preview(session, request, now))
 
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        asked, _, now = _submit(jobs, now)
-        await self._run_plan(lambda: edits.check_insertion(asked, now))
+        _submit(jobs, now)
+        await super().check_insertion(jobs, now)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         to_utc(now, "now")
@@ -176,30 +171,6 @@ class MysqlStore(ClosableStore):
         return await self._commit(
             lambda session: unit.apply(session, decided, now, is_native=is_native)
         )
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        asked = edits.Amendment(tenant, job_id, dict(fields), to_utc(now, "now"))
-        return await self._run_plan(lambda: edits.amend(asked))
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        return await self._run_plan(lambda: edits.delete(tenant, job_id))
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        now, asked = to_utc(now, "now"), tuple(job_ids)
-        return await self._run_plan(lambda: edits.erase(tenant, asked, now))
-
-    async def prune(
-        self,
-        ended_before: datetime,
-        limit: int,
-        expiry: Expiry | None = None,
-        after: EndedPlace | None = None,
-    ) -> Pruned:
-        before = to_utc(ended_before, "ended_before")
-        asked = edits.Pruning(before, check_count(limit), expiry, after)
-        return await self._run_plan(lambda: edits.prune(asked))
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         now, key = to_utc(now, "now"), None if after is None else expiry_key(after)
@@ -229,41 +200,6 @@ class MysqlStore(ClosableStore):
         self._refuse_when_unusable()
         check_name("tenant", tenant)
         return self._notices.listen_for_end(tenant, job_ids)
-
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        return await self._run(lambda session: read.get(session, tenant, job_ids))
-
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        return await self._run(lambda session: read.results(session, tenant, job_ids))
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await self._run(lambda session: read.find(session, wanted, cursor, limit))
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await self._run(lambda session: read.count(session, wanted, limit))
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        return await self._run(lambda session: read.attempts(session, tenant, job_id))
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        check_count(limit)
-        return await self._run(
-            lambda session: read.find_dependents(session, tenant, job_ids, limit)
-        )
-
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        now = to_utc(now, "now")
-        return await self._run(lambda session: read.survey(session, now, tenant))
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         check_portion(limit)

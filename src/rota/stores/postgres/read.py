@@ -56,12 +56,10 @@ async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> 
     return {job.id: job for job in decoded.jobs}
 
 
-async def find(
-    statements: Statements, tenant: str, wanted: JobFilter, cursor: str | None, limit: int
-) -> Page:
+async def find(statements: Statements, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
     """A page of the tenant's jobs. Unreadable ones are set aside, and on no page."""
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
-    arguments = (*_conditions(tenant, wanted), last_at, last_id, check_limit(limit) + 1)
+    arguments = (*_conditions(wanted), last_at, last_id, check_limit(limit) + 1)
     statement = _FIND[_choose_index(wanted)]
     if wanted.status is JobStatus.READY and statement == QUERIES.find_page:
         statement = await _choose_ready(statements)
@@ -72,10 +70,10 @@ async def find(
         await set_aside(statements, decoded.damaged)
 
 
-async def count(statements: Statements, tenant: str, wanted: JobFilter, limit: int | None) -> int:
+async def count(statements: Statements, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of the tenant the filter accepts."""
     statement = _COUNT[_choose_index(wanted)]
-    ((number,),) = await statements.fetch(statement, *_conditions(tenant, wanted), limit)
+    ((number,),) = await statements.fetch(statement, *_conditions(wanted), limit)
     return int(number) if limit is None else min(int(number), limit)
 
 
@@ -109,9 +107,9 @@ async def results(
     return dict(await statements.fetch(QUERIES.read_results, tenant, wanted)) if wanted else {}
 
 
-def _conditions(tenant: str, wanted: JobFilter) -> tuple[object, ...]:
+def _conditions(wanted: JobFilter) -> tuple[object, ...]:
     return (
-        *(tenant, wanted.queue, wanted.status, wanted.priority_min, wanted.priority_max),
+        *(wanted.tenant, wanted.queue, wanted.status, wanted.priority_min, wanted.priority_max),
         *(wanted.created_after, wanted.created_before, wanted.is_recurring),
     )
 

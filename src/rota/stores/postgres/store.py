@@ -6,7 +6,6 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager
@@ -14,15 +13,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from msgspec.structs import replace
-
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
-from rota.jobs.retention import Expiry
+from rota.jobs import Change, Job, JobId
 from rota.stores.kernel import edits
-from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.unit import Decision, Plan
-from rota.stores.opened import ClosableStore
+from rota.stores.kernel.verbs import ServerVerbs
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.callers import CallersStatements, statements_on
@@ -41,7 +36,6 @@ from rota.stores.protocol import (
     Applied,
     Document,
     DocumentWrite,
-    EndedPlace,
     HeldLease,
     Inserted,
     LeaseKeeper,
@@ -49,8 +43,6 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Portion,
-    Pruned,
-    QueueDepth,
     Reach,
     Record,
     check_choice,
@@ -67,7 +59,7 @@ CONNECTIONS_OF_A_WORKER = 3
 """A worker leases, settles and asks when the next job is due, sometimes all at once."""
 
 
-class PostgresStore(ClosableStore):
+class PostgresStore(ServerVerbs[Session]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has started runs to its end, even if its caller is cancelled while waiting. A store
@@ -75,6 +67,7 @@ class PostgresStore(ClosableStore):
     """
 
     reach = Reach.NETWORK
+    _reads = read
     uses_native_paths = True
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
@@ -157,7 +150,7 @@ class PostgresStore(ClosableStore):
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
         with self._notices.notify_within(jobs) as notice:
-            is_new = await self._repeat(lambda session: unit.insert_new(session, jobs, now, notice))
+            is_new = await self._run(lambda session: unit.insert_new(session, jobs, now, notice))
         if is_new:
             partitions = {(job.tenant, job.queue) for job in jobs}
             self._notices.notify(partitions, is_sent=notice is not None)
@@ -196,26 +189,25 @@ class PostgresStore(ClosableStore):
                 return await lease.lease_under_limits(call)
             return await self._cursors.lease(call)
 
-        return await self._repeat(run)
+        return await self._run(run)
 
     async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
         """See ``OpenStore.preview_lease``."""
         now = to_utc(now, "now")
-        return await self._repeat(
+        return await self._run(
             lambda session: lease.preview(lease.LeaseCall(session, request, now))
         )
 
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """See ``OpenStore.check_insertion``."""
-        now = to_utc(now, "now")
         unit.check_ids(jobs)
-        await self._run_plan(lambda: edits.check_insertion(jobs, now))
+        await super().check_insertion(jobs, now)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Extend leases; False for each that is lost."""
         to_utc(now, "now")
         until = to_utc(until, "until")
-        return await self._repeat(lambda session: lease.extend(session, held, until))
+        return await self._run(lambda session: lease.extend(session, held, until))
 
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""
@@ -227,46 +219,18 @@ class PostgresStore(ClosableStore):
         now = to_utc(now, "now")
         unit.check_paths(changes)
         is_native = self.uses_native_paths
-        settled = await self._repeat(
+        settled = await self._run(
             lambda session: unit.apply(session, changes, now, is_native=is_native)
         )
         self._notices.notify(settled.ready)
         return settled.answers
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        """Change fields of a job."""
-        asked = edits.Amendment(tenant, job_id, fields, to_utc(now, "now"))
-        return await self._run_plan(lambda: edits.amend(asked))
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """Remove a job in any state, unless others depend on it."""
-        return await self._run_plan(lambda: edits.delete(tenant, job_id))
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        """See ``OpenStore.erase``."""
-        now, asked = to_utc(now, "now"), tuple(job_ids)
-        return await self._run_plan(lambda: edits.erase(tenant, asked, now))
-
-    async def prune(
-        self,
-        ended_before: datetime,
-        limit: int,
-        expiry: Expiry | None = None,
-        after: EndedPlace | None = None,
-    ) -> Pruned:
-        """Remove jobs that ended before an instant and have no dependents."""
-        before = to_utc(ended_before, "ended_before")
-        asked = Pruning(before, check_count(limit), expiry, after)
-        return await self._run_plan(lambda: edits.prune(asked))
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """Jobs whose lease has expired, those that expired first, first."""
         now = to_utc(now, "now")
         check_count(limit)
         key = None if after is None else expiry_key(after)
-        return await self._repeat(lambda session: lease.find_expired(session, now, limit, key))
+        return await self._run(lambda session: lease.find_expired(session, now, limit, key))
 
     async def next_due_at(
         self,
@@ -283,7 +247,7 @@ class PostgresStore(ClosableStore):
             again_at = await self._cursors.next_due_at(session, now, queues, tenants)
             return again_at or await lease.next_due_at(session, now, queues, tenants)
 
-        return await self._repeat(look)
+        return await self._run(look)
 
     def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
@@ -301,49 +265,6 @@ class PostgresStore(ClosableStore):
         check_name("tenant", tenant)
         return self._notices.listen_for_end(tenant, job_ids)
 
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        """The kept results of the tenant's COMPLETED jobs among these."""
-        return await self._repeat(lambda session: read.results(session, tenant, job_ids))
-
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        """The tenant's jobs that exist among these."""
-        return await self._repeat(lambda session: read.get(session, tenant, job_ids))
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        """A page of the tenant's jobs."""
-        wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await self._repeat(lambda session: read.find(session, tenant, wanted, cursor, limit))
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        """How many jobs of the tenant the filter accepts."""
-        wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await self._repeat(lambda session: read.count(session, tenant, wanted, limit))
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """All attempts of a job that have ended, the first one first."""
-        return await self._repeat(lambda session: read.attempts(session, tenant, job_id))
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """The tenant's jobs that depend on one of these, by id."""
-        check_count(limit)
-        named = tuple(job_ids)
-        return await self._repeat(
-            lambda session: read.find_dependents(session, tenant, named, limit)
-        )
-
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        """How full each queue is, over all tenants or for one."""
-        now = to_utc(now, "now")
-        return await self._repeat(lambda session: read.survey(session, now, tenant))
-
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """A portion of everything that is stored."""
         self._refuse_when_unusable()
@@ -352,22 +273,22 @@ class PostgresStore(ClosableStore):
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """Store records as they are, all in one transaction."""
         now = to_utc(now, "now")
-        return await self._repeat(lambda session: load(session, records, now))
+        return await self._run(lambda session: load(session, records, now))
 
     async def read_clock(self) -> datetime:
         """The server's clock."""
-        ((now,),) = await self._repeat(lambda session: session.fetch(QUERIES.read_clock))
+        ((now,),) = await self._run(lambda session: session.fetch(QUERIES.read_clock))
         return to_utc(now)
 
     async def _run_plan(self, make_plan: Callable[[], Plan[Result]]) -> Result:
         """Run a plan of the kernel, and wake the listeners where it made jobs READY."""
-        decision: Decision[Result] = await self._repeat(
+        decision: Decision[Result] = await self._run(
             lambda session: unit.run_plan(session, make_plan)
         )
         self._notices.notify(decision.writes.ready_partitions())
         return decision.answer
 
-    async def _repeat(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+    async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Run a call, again if the server rolled it back because of another transaction."""
         self._refuse_when_unusable()
         return await self._database.run_repeatably(work)

@@ -59,26 +59,25 @@ async def get(database: Database, tenant: str, job_ids: Sequence[JobId]) -> dict
     return {job.id: job for job in decode_all(shown) if job.tenant == tenant}
 
 
-async def find(
-    database: Database, tenant: str, wanted: JobFilter, cursor: str | None, limit: int
-) -> Page:
+async def find(database: Database, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
     """A page of the tenant's jobs."""
     check_limit(limit)
     last = ("", "")
     if cursor is not None:
         created_at, job_id = decode_cursor(cursor)
         last = format_instant(created_at), job_id
-    arguments = _encode_filter(database, tenant, wanted, *last, limit + 1)
+    arguments = _encode_filter(database, wanted, *last, limit + 1)
     return cut_page(decode_all(await database.read(FIND, database.keys.jobs, arguments)), limit)
 
 
-async def count(database: Database, tenant: str, wanted: JobFilter) -> int:
-    """How many jobs of the tenant the filter accepts."""
-    arguments = _encode_filter(database, tenant, wanted, "", "", 0)
-    return int(await database.read(FIND, database.keys.jobs, arguments))
+async def count(database: Database, wanted: JobFilter, limit: int | None) -> int:
+    """How many jobs of its tenant the filter accepts."""
+    arguments = _encode_filter(database, wanted, "", "", 0)
+    number = int(await database.read(FIND, database.keys.jobs, arguments))
+    return number if limit is None else min(number, limit)
 
 
-async def read_attempts(database: Database, tenant: str, job_id: JobId) -> list[Attempt]:
+async def attempts(database: Database, tenant: str, job_id: JobId) -> list[Attempt]:
     """The attempts of a job that have ended, the first one first."""
     job = (await get(database, tenant, [job_id])).get(job_id)
     if job is None:
@@ -88,9 +87,7 @@ async def read_attempts(database: Database, tenant: str, job_id: JobId) -> list[
     return complete_history(job, map(decode_attempt, members))
 
 
-async def read_results(
-    database: Database, tenant: str, job_ids: Sequence[JobId]
-) -> dict[JobId, bytes]:
+async def results(database: Database, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
     """The kept results of the tenant's jobs among these."""
     arguments = (len(job_ids), *job_ids)
     _, shown = await database.read(READ, database.keys.jobs_with("results"), arguments)
@@ -178,11 +175,11 @@ async def _read_range(
     return decode_all(([member[-36:] for member in members], heads, bodies))
 
 
-def _encode_filter(database: Database, tenant: str, wanted: JobFilter, *page: Any) -> list[Any]:
+def _encode_filter(database: Database, wanted: JobFilter, *page: Any) -> list[Any]:
     """A filter, a place behind which to begin, and a limit, as ``find.lua`` takes them."""
     before, after, keys = wanted.created_before, wanted.created_after, database.keys
     return [
-        tenant,
+        wanted.tenant,
         "" if wanted.queue is None else wanted.queue or _NO_QUEUE,
         *_ranks_of(wanted),
         _LETTERS[wanted.is_recurring],

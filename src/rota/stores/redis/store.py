@@ -2,23 +2,23 @@
 
 from asyncio import Lock
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from rota.errors import InvalidInputError, StoreUnavailableError, UnsupportedConnectionError
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page
+from rota.jobs import Change, Job, JobId, JobStatus
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
+from rota.stores.kernel.verbs import ServerVerbs
 from rota.stores.protocol import (
     Applied,
     EndedPlace,
@@ -30,7 +30,6 @@ from rota.stores.protocol import (
     Listener,
     Portion,
     Pruned,
-    QueueDepth,
     Reach,
     Record,
     check_choice,
@@ -71,13 +70,14 @@ _pack = msgspec.msgpack.Encoder().encode
 Answer = TypeVar("Answer")
 
 
-class RedisStore(DocumentVerbs):
+class RedisStore(DocumentVerbs, ServerVerbs[Database]):
     """Stores documents and jobs on a server, for every process that can reach it.
 
     A store belongs to the process and the event loop that opened it.
     """
 
     reach = Reach.NETWORK
+    _reads = read
 
     uses_native_paths: ClassVar[bool] = True
     """Without them, every change of jobs but a lease goes through the kernel, for comparison."""
@@ -103,7 +103,7 @@ class RedisStore(DocumentVerbs):
             if answers is not None:
                 self._notices.ring({(each.job.tenant, each.job.queue) for each in answers})
                 return answers
-        return await self._carry_out(lambda: edits.insert(jobs, now))
+        return await self._run_plan(lambda: edits.insert(jobs, now))
 
     async def insert_within(
         self,
@@ -128,12 +128,6 @@ class RedisStore(DocumentVerbs):
         """See ``OpenStore.preview_lease``."""
         self._refuse_when_unusable()
         return await lease.preview(self._database, request, to_utc(now, "now"))
-
-    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        """See ``OpenStore.check_insertion``."""
-        self._refuse_when_unusable()
-        now = to_utc(now, "now")
-        await self._carry_out(lambda: edits.check_insertion(jobs, now))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """Extend leases; False for each that is lost."""
@@ -197,66 +191,6 @@ class RedisStore(DocumentVerbs):
         check_name("tenant", tenant)
         return self._notices.listen_for_end(job_ids)
 
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        """What the handlers of these jobs returned; see the protocol."""
-        self._refuse_when_unusable()
-        return await read.read_results(self._database, tenant, job_ids)
-
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        """The tenant's jobs that exist among these."""
-        self._refuse_when_unusable()
-        return await read.get(self._database, tenant, job_ids)
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        """A page of the tenant's jobs."""
-        self._refuse_when_unusable()
-        wanted = replace(wanted or JobFilter(), tenant=tenant)
-        return await read.find(self._database, tenant, wanted, cursor, limit)
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        """How many jobs of the tenant the filter accepts."""
-        self._refuse_when_unusable()
-        wanted = replace(wanted or JobFilter(), tenant=tenant)
-        number = await read.count(self._database, tenant, wanted)
-        return number if limit is None else min(number, limit)
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """The attempts of a job that have ended, the first one first."""
-        self._refuse_when_unusable()
-        return await read.read_attempts(self._database, tenant, job_id)
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """The tenant's jobs that depend on one of these, by id."""
-        self._refuse_when_unusable()
-        return await read.find_dependents(self._database, tenant, job_ids, check_count(limit))
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        """Change fields of a job; see the protocol."""
-        self._refuse_when_unusable()
-        asked = edits.Amendment(tenant, job_id, fields, to_utc(now, "now"))
-        return await self._carry_out(lambda: edits.amend(asked))
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """Remove a job in any state; see the protocol."""
-        self._refuse_when_unusable()
-        return await self._carry_out(lambda: edits.delete(tenant, job_id))
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        """See ``OpenStore.erase``."""
-        self._refuse_when_unusable()
-        now, asked = to_utc(now, "now"), tuple(job_ids)
-        return await self._carry_out(lambda: edits.erase(tenant, asked, now))
-
     async def prune(
         self,
         ended_before: datetime,
@@ -270,17 +204,12 @@ class RedisStore(DocumentVerbs):
         removed = looked = 0
         while left > 0:
             asked = Pruning(before, min(PRUNED_AT_ONCE, left), expiry, after)
-            pruned = await self._carry_out(partial(edits.prune, asked))
+            pruned = await self._run_plan(partial(edits.prune, asked))
             removed, looked = removed + pruned.removed, looked + pruned.looked
             left, after = left - asked.limit, pruned.place
             if after is None:
                 break
         return Pruned(removed, looked, after)
-
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        """How full each queue is, over all tenants or for one."""
-        self._refuse_when_unusable()
-        return await read.survey(self._database, to_utc(now, "now"), tenant)
 
     async def read_clock(self) -> datetime | None:
         """The server's own time."""
@@ -308,7 +237,12 @@ class RedisStore(DocumentVerbs):
         seconds, micros = await self._database.call("TIME")
         return EPOCH + timedelta(0, int(seconds), int(micros))
 
-    async def _carry_out(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+    async def _run(self, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
+        self._refuse_when_unusable()
+        return await work(self._database)
+
+    async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+        self._refuse_when_unusable()
         decision = await carry_out(self._database, make_plan, self._notices.sender)
         self._notices.ring_for(decision.writes)
         return decision.answer
@@ -324,7 +258,7 @@ class RedisStore(DocumentVerbs):
         rest = [change for change, one in zip(changes, applied, strict=True) if one is None]
         if rest:
             try:
-                answers = await self._carry_out(lambda: settlement.apply(rest, now))
+                answers = await self._run_plan(lambda: settlement.apply(rest, now))
             except StoreUnavailableError as error:
                 raise (put_in_doubt(error) if len(rest) < len(changes) else error) from error
             left = iter(answers)

@@ -1,23 +1,20 @@
 """The store on a SQLite file: documents and jobs."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, TypeVar
 
 import apsw
-from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page, check_limit
-from rota.jobs.retention import Expiry
-from rota.stores.kernel import edits
-from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.limits import counts_running
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.unit import Plan
+from rota.stores.kernel.verbs import EditVerbs, narrow
 from rota.stores.protocol import (
     Applied,
-    EndedPlace,
     HeldLease,
     Inserted,
     KeptDocument,
@@ -26,7 +23,6 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Portion,
-    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -57,7 +53,7 @@ Answer = TypeVar("Answer")
 _USUAL_PATH = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
 
-class SqliteStore(DocumentVerbs):
+class SqliteStore(DocumentVerbs, EditVerbs):
     """A store in one file, for every process on this host that opens it.
 
     It belongs to the process that opened it: a forked child is refused and opens its own. A
@@ -125,14 +121,6 @@ class SqliteStore(DocumentVerbs):
         choice = make_choice(request.queues, request.tenants)
         return self._due_cache.find(self._reader.read_version(), choice, now) is not None
 
-    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        """See ``OpenStore.check_insertion``."""
-        self._refuse_when_unusable()
-        submitted, now = tuple(jobs), to_utc(now, "now")
-        await self._commit(
-            lambda connection: commit_plan(connection, edits.check_insertion(submitted, now))
-        )
-
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""
         writer = self._open_writer()
@@ -157,40 +145,6 @@ class SqliteStore(DocumentVerbs):
         return await self._commit(
             lambda connection: apply_changes(connection, decided, now, is_native=is_native),
             len(decided),
-        )
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        """See ``JobStore.amend``."""
-        asked = edits.Amendment(tenant, job_id, dict(fields), to_utc(now, "now"))
-        return await self._commit(lambda connection: commit_plan(connection, edits.amend(asked)))
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """See ``JobStore.delete``."""
-        return await self._commit(
-            lambda connection: commit_plan(connection, edits.delete(tenant, job_id))
-        )
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        """See ``OpenStore.erase``."""
-        asked, now = tuple(job_ids), to_utc(now, "now")
-        return await self._commit(
-            lambda connection: commit_plan(connection, edits.erase(tenant, asked, now))
-        )
-
-    async def prune(
-        self,
-        ended_before: datetime,
-        limit: int,
-        expiry: Expiry | None = None,
-        after: EndedPlace | None = None,
-    ) -> Pruned:
-        """See ``JobStore.prune``."""
-        before = to_utc(ended_before, "ended_before")
-        asked = Pruning(before, check_count(limit), expiry, after)
-        return await self._commit(
-            lambda connection: commit_plan(connection, edits.prune(asked)), limit
         )
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
@@ -267,14 +221,14 @@ class SqliteStore(DocumentVerbs):
         """See ``JobStore.find``."""
         reader = self._open_reader()
         check_limit(limit)
-        narrowed = _narrowed(wanted, tenant)
+        narrowed = narrow(wanted, tenant)
         return await reader.run(lambda connection: read.find(connection, narrowed, cursor, limit))
 
     async def count(
         self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
     ) -> int:
         """See ``JobStore.count``."""
-        narrowed = _narrowed(wanted, tenant)
+        narrowed = narrow(wanted, tenant)
         reader = self._open_reader()
         return await reader.run(lambda connection: read.count(connection, narrowed, limit))
 
@@ -332,6 +286,9 @@ class SqliteStore(DocumentVerbs):
         await super().close()
         self._wakeups.close()
 
+    async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+        return await self._commit(lambda connection: commit_plan(connection, make_plan()))
+
     async def _commit(
         self,
         work: Callable[[apsw.Connection], Committed[Answer]],
@@ -345,7 +302,3 @@ class SqliteStore(DocumentVerbs):
     def _wake(self, committed: Committed[Any]) -> None:
         self._wakeups.ring_partitions(committed.ready)
         self._wakeups.ring_ends(committed.ended)
-
-
-def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
-    return replace(wanted or JobFilter(), tenant=tenant)
