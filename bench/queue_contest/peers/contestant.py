@@ -66,7 +66,7 @@ class Contestant(Protocol):
         """Make an empty store ready."""
 
     async def enqueue(self, count: int) -> None:
-        """So many jobs one by one, each durable before the next is handed in."""
+        """That many jobs one by one, each durable before the next begins."""
 
     async def bulk(self, count: int) -> None:
         """So many jobs, in pieces of the size all use."""
