@@ -30,7 +30,6 @@ from tests.verification.jobs_trace import JobEntry, Snapshot, check_jobs
 from tests.verification.jobs_trace.records import (
     ApplyCalled,
     AttemptStarted,
-    InsertAnswered,
     LeaseAnswered,
 )
 
@@ -77,10 +76,7 @@ async def kill_until_done(
 async def is_done(crew: Crew, address: str) -> bool:
     if any(member.order.role == "producer" for member in crew.at_work):
         return False
-    acknowledged = sum(
-        isinstance(entry, InsertAnswered) for member in crew.members for entry in member.history
-    )
-    return acknowledged >= JOB_COUNT / BATCH and await count_open(address) == 0
+    return crew.count_acknowledged() >= JOB_COUNT / BATCH and await count_open(address) == 0
 
 
 def assert_nothing_is_lost(history: list[JobEntry], snapshot: Snapshot) -> None:
