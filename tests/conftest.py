@@ -37,6 +37,22 @@ from tests.servers.shared import (
 STORES = ("memory", "sqlite", "postgres", "mysql", "redis", "mongo")
 """The stores on which scheduler, rail and service are to behave in the same way."""
 
+LONGEST = (
+    "test_matrix",
+    "test_worker_crashes",
+    "test_worker_kills",
+    "test_poller_processes",
+    "test_shard_mover_killed",
+    "test_up_process",
+    "test_django",
+    "test_copy_killed",
+    "test_flow_kills",
+    "test_up_on_servers",
+    "test_rail_soak",
+    "test_failover",
+)
+"""The modules of process tests that take half a minute or more, the longest first."""
+
 settings.register_profile(
     "steady",
     max_examples=60,
@@ -57,14 +73,39 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that start processes, the longest of which are collected last.
+    """Begin with the tests that start processes, in half of the workers of the run.
 
-    They mostly wait: one worker of the run has them while others compute, and at the end of the run
-    only short tests are left to share out.
+    At first, xdist gives each worker a stretch of the list; one that is done takes from the end of
+    another's. Every other stretch therefore begins with modules whose tests mostly wait, the
+    longest first, while the other workers compute. At the end only short tests are left to share.
     """
     processes = [it for it in items if it.get_closest_marker("process") is not None]
     others = [it for it in items if it.get_closest_marker("process") is None]
-    items[:] = [*reversed(processes), *others]
+    worker_count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    hands = _deal(processes, max(worker_count // 2, 1))
+    size = len(items) // worker_count
+    items.clear()
+    for number in range(worker_count):
+        hand = hands[number // 2] if number % 2 == 0 and number // 2 < len(hands) else []
+        end = None if number == worker_count - 1 else max(size - len(hand), 0)
+        items += [*hand, *others[:end]]
+        del others[:end]
+
+
+def _deal(items: list[pytest.Item], hand_count: int) -> list[list[pytest.Item]]:
+    """Whole modules, those that take longest first, each to the next hand in turn."""
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    longest = sorted(modules, key=_rank)
+    return [
+        [item for path in longest[first::hand_count] for item in modules[path]]
+        for first in range(hand_count)
+    ]
+
+
+def _rank(path: Path) -> int:
+    return LONGEST.index(path.stem) if path.stem in LONGEST else len(LONGEST)
 
 
 def pytest_collection_finish() -> None:

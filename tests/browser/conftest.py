@@ -59,6 +59,7 @@ def invite(browser: Browser, house: OpenHouse) -> Iterator[Invite]:
 
 @pytest.fixture
 def anna(invite: Invite) -> Visitor:
+    """Signed in; she has no page before her yet."""
     visitor = invite()
-    visitor.sign_in("anna")
+    visitor.enter(visitor.house.tokens["anna"])
     return visitor

@@ -23,7 +23,7 @@ FIND = """async (rules) => {
 @pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, True)])
 def test_axe_finds_nothing(invite: Invite, dark: bool, phone: bool) -> None:
     visitor = invite(dark=dark, phone=phone)
-    visitor.sign_in()
+    visitor.enter(visitor.house.tokens["anna"])
     found = []
     others = ("/tokens", "/queues/mail", "/errors", "/jobs?q=4711&state=dead")
     paths = (*PAGES.values(), *SCHEDULES, *FORMS, *others)
@@ -111,19 +111,18 @@ def test_colours_and_zone_are_chosen_in_the_pages(anna: Visitor) -> None:
 
 
 def test_a_change_is_shown_without_being_asked_for(anna: Visitor) -> None:
-    page = anna.go("/jobs")
-    with page.expect_request("**/admin/live"):
-        page.reload()
-    anna.ask("() => { window.setInterval = () => 0; }")
+    anna.page.add_init_script("window.setInterval = () => 0;")  # it never asks by itself
+    with anna.page.expect_request("**/admin/live"):
+        page = anna.go("/jobs")
     ask_for(anna.house, "Came by itself")
-    expect(page.get_by_role("link", name="Came by itself")).to_be_visible(timeout=4_000)
+    expect(page.get_by_role("link", name="Came by itself")).to_be_visible()
 
 
 def test_without_events_a_page_asks_every_few_seconds(anna: Visitor) -> None:
     anna.page.route("**/admin/live", lambda route: route.fulfill(status=204))
     page = anna.go("/jobs")
     ask_for(anna.house, "Came by asking")
-    expect(page.get_by_role("link", name="Came by asking")).to_be_visible(timeout=9_000)
+    expect(page.get_by_role("link", name="Came by asking")).to_be_visible()
 
 
 def test_the_pages_can_be_installed_and_say_when_they_are_offline(anna: Visitor) -> None:

@@ -80,7 +80,7 @@ def _see_all(visitor: Visitor, widths: tuple[int, ...]) -> list[str]:
 
 
 def test_the_overview_says_first_what_is_wrong(anna: Visitor) -> None:
-    alarms = anna.page.get_by_label("What needs attention").get_by_role("listitem")
+    alarms = anna.go().get_by_label("What needs attention").get_by_role("listitem")
     expect(alarms.first).to_contain_text(
         "4 jobs have failed for good in queues billing and imports"
     )
@@ -93,12 +93,13 @@ def test_every_text_can_be_read_and_no_page_is_too_wide(
     invite: Invite, dark: bool, phone: bool
 ) -> None:
     visitor = invite(dark=dark, phone=phone)
-    visitor.sign_in()
+    visitor.enter(visitor.house.tokens["anna"])
     widths = (PHONE["width"],) if phone else (MIDDLE, DESK["width"])
     assert _see_all(visitor, widths) == []
 
 
 def test_texts_that_cannot_be_read_are_found(anna: Visitor) -> None:
+    anna.go()
     anna.ask(
         "() => document.querySelectorAll('h1, .plot span')"
         ".forEach((each) => { each.style.color = each.style.fill = '#cccccc'; })"
@@ -109,6 +110,7 @@ def test_texts_that_cannot_be_read_are_found(anna: Visitor) -> None:
 
 
 def test_the_menu_leads_to_every_page(anna: Visitor) -> None:
+    anna.go()
     for name in PAGES:
         anna.page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         expect(anna.page.get_by_role("heading", name=name, level=1)).to_be_visible()
@@ -117,7 +119,7 @@ def test_the_menu_leads_to_every_page(anna: Visitor) -> None:
 
 
 def test_charts_can_be_read_without_being_seen(anna: Visitor) -> None:
-    chart = anna.page.get_by_role("img", name="Throughput per minute")
+    chart = anna.go().get_by_role("img", name="Throughput per minute")
     expect(chart).to_have_accessible_name(
         re.compile(r"Throughput per minute: 4\s\d\d\d succeeded, 8\d failed in the last hour")
     )

@@ -117,7 +117,7 @@ def test_a_job_is_created_on_a_phone_from_the_fields_of_its_kind(invite: Invite)
 
 def test_without_scripts_the_graph_scrolls_and_the_forms_work(invite: Invite) -> None:
     visitor = invite(scripts=False)
-    visitor.sign_in()
+    visitor.enter(visitor.house.tokens["anna"])
     page = visitor.open_job("Morning report")
     graph = page.get_by_role("region", name="Dependency graph")
     expect(graph.get_by_role("link")).to_have_count(7)

@@ -35,12 +35,17 @@ PATIENCE = 120.0
 
 
 def wait_for(condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
-    """Look again and again until the condition holds."""
-    gives_up_at, pause = monotonic() + within, Event()
+    """Look again and again until the condition holds.
+
+    A look that is costly, as one that asks a server is, is taken less often: what is waited for
+    needs the processor more.
+    """
+    gives_up_at, pause, looked_at = monotonic() + within, Event(), monotonic()
     while not condition():
         if monotonic() > gives_up_at:
             raise AssertionError(f"{what} did not happen within {within} s")
-        pause.wait(0.01)
+        pause.wait(min(max(0.01, 4 * (monotonic() - looked_at)), 0.2))
+        looked_at = monotonic()
 
 
 class Replica:

@@ -12,7 +12,7 @@ import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
@@ -91,6 +91,7 @@ def temporary_root() -> Path:
 
 def end_run(folder: Path) -> None:
     """Stop what was started for the run and leave nothing behind."""
+    _clients.close()  # one that is closed without its server looks for it for half a minute
     _clear_away(folder)
     os.environ.pop(FOLDER, None)
 
@@ -268,8 +269,11 @@ def _new_mongo_name(client: "MongoClient[dict[str, object]]") -> str:
 def _connect_to_mongo(server_url: str) -> "MongoClient[dict[str, object]]":
     """One client for all tests of this process."""
     client: MongoClient[dict[str, object]] = MongoClient(server_url)
-    atexit.register(client.close)
-    return client
+    return _clients.enter_context(client)
+
+
+_clients = ExitStack()
+atexit.register(_clients.close)
 
 
 def _empty(database: "Database[dict[str, object]]") -> bool:

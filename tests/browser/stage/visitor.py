@@ -22,6 +22,16 @@ class Visitor:
         self.page.goto(self.house.page(path))
         return self.page
 
+    def enter(self, token: str) -> None:
+        """Sign in by a request, before any page is shown: two pages less to load."""
+        answer = self.page.request.post(
+            self.house.page("/sign-in"),
+            form={"token": token},
+            headers={"origin": self.house.url},
+            max_redirects=0,
+        )
+        assert answer.status == 303, answer.text()
+
     def sign_in(self, name: str = "anna", path: str = "") -> Page:
         """To the page that is wanted, by way of the door."""
         self.go(path)

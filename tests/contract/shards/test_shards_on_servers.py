@@ -1,15 +1,16 @@
-"""A sharded store over two stores on each server, put through the contract of job stores.
+"""A sharded store over stores on servers, put through the contract of job stores.
 
-A shard is a schema on PostgreSQL, a name and so a hash tag on Redis, and a database on MongoDB.
+A shard is a schema on PostgreSQL, a name and so a hash tag on Redis, and a database on MongoDB. By
+default the whole contract runs over two schemas and over a hash tag beside a database, so that a
+shard of each sort is used. Two of one sort on Redis and MongoDB: ``test_shards_of_one_sort.py``.
 """
 
 from collections.abc import Iterator
-from secrets import token_hex
 
 import pytest
 from tests.contract.shards.factory import shards_of
 from tests.servers.schemas import Schemas
-from tests.servers.shared import new_mongo_database, shared_mongo_url, with_option
+from tests.servers.shared import with_option
 
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import JobStore
@@ -35,16 +36,7 @@ class TestJobsOverTwoSchemas(JobResultContract, JobStoreContract):
             postgres_schemas.leave(name)
 
 
-class TestJobsOverTwoHashTags(JobResultContract, JobStoreContract):
+class TestJobsOverAHashTagAndADatabase(JobResultContract, JobStoreContract):
     @pytest.fixture
-    def job_store_factory(self, redis_server_url: str) -> JobStoreFactory:
-        run = token_hex(6)
-        return opener(*(with_option(redis_server_url, "name", f"{run}-{it}") for it in range(2)))
-
-
-class TestJobsOverTwoDatabases(JobResultContract, JobStoreContract):
-    @pytest.fixture
-    def job_store_factory(self) -> Iterator[JobStoreFactory]:
-        server = shared_mongo_url()
-        with new_mongo_database(server) as one, new_mongo_database(server) as two:
-            yield opener(one, two)
+    def job_store_factory(self, redis_url: str, mongo_url: str) -> JobStoreFactory:
+        return opener(redis_url, mongo_url)

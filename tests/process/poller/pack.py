@@ -1,19 +1,23 @@
 """Starts processes that poll one store, kills them, and reads what they were given."""
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import msgspec
-from tests.process.fleet import PATIENCE, ROOT, wait_for
-from tests.process.programs.poller_member import Entry, Orders
+from tests.process.fleet import PATIENCE, wait_for
+from tests.process.programs.poller_member import Entry, Orders, take_part
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.process.programs.poller_member"])
+"""A process of its own for each member, forked from one in which all modules are loaded."""
 
 
 class Pack:
@@ -24,7 +28,7 @@ class Pack:
         self._folder = folder
         self._url = url
         self._work_ms = work_ms
-        self.members: list[subprocess.Popen[bytes]] = []
+        self.members: list[ForkServerProcess] = []
         self.killed: set[int] = set()
 
     def start(self) -> None:
@@ -35,32 +39,25 @@ class Pack:
             lock_ms=self.lock_for // timedelta(milliseconds=1),
             work_ms=self._work_ms,
         )
-        command = [sys.executable, "-m", "tests.process.programs.poller_member"]
-        with (self._folder / f"member-{number}.err").open("wb") as errors:
-            self.members.append(
-                subprocess.Popen(
-                    [*command, msgspec.json.encode(orders).decode()],
-                    cwd=ROOT,
-                    stdin=subprocess.DEVNULL,
-                    stderr=errors,
-                )
-            )
+        complaints = str(self._folder / f"member-{number}.err")
+        member = FORKS.Process(target=take_part, args=(orders, complaints))
+        member.start()
+        self.members.append(member)
 
     def kill_one(self) -> None:
         """Kill -9 the longest running one, whatever it is doing, and start another."""
-        victim = next(each for each in self.members if each.pid not in self.killed)
-        self.killed.add(victim.pid)
-        victim.kill()
-        victim.wait(PATIENCE)
+        victim = self._left[0]
+        self.killed.add(id_of(victim))
+        end(victim)
         self.start()
 
     @property
-    def _left(self) -> list[subprocess.Popen[bytes]]:
-        return [each for each in self.members if each.pid not in self.killed]
+    def _left(self) -> list[ForkServerProcess]:
+        return [each for each in self.members if id_of(each) not in self.killed]
 
     def await_start(self) -> None:
         """Until all of them have started."""
-        pids = {each.pid for each in self._left}
+        pids = {id_of(each) for each in self._left}
         wait_for(lambda: pids <= self._started, "the start of all")
 
     def stop(self) -> None:
@@ -68,9 +65,10 @@ class Pack:
         left = self._left
         self.await_start()
         for member in left:
-            os.kill(member.pid, signal.SIGTERM)
-        codes = [member.wait(PATIENCE) for member in left]
-        assert codes == [0] * len(left), self.complaints
+            os.kill(id_of(member), signal.SIGTERM)
+        for member in left:
+            member.join(PATIENCE)
+        assert [member.exitcode for member in left] == [0] * len(left), self.complaints
 
     @property
     def _started(self) -> set[int]:
@@ -121,6 +119,17 @@ class Pack:
         return count
 
 
+def id_of(member: ForkServerProcess) -> int:
+    assert member.pid is not None
+    return member.pid
+
+
+def end(member: ForkServerProcess) -> None:
+    """Kill -9, and wait until it is gone."""
+    member.kill()
+    member.join(PATIENCE)
+
+
 @contextmanager
 def gathered_pack(
     folder: Path, url: str, *, size: int = 8, lock_for: timedelta, work_ms: int = 0
@@ -133,5 +142,4 @@ def gathered_pack(
         yield pack
     finally:
         for member in pack.members:
-            member.kill()
-            member.wait(PATIENCE)
+            end(member)

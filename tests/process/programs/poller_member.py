@@ -1,7 +1,6 @@
 """A process with one poller, which writes down every document it is given.
 
-``python -m tests.process.programs.poller_member ORDERS`` polls until SIGTERM, and then stops
-properly. ``ORDERS`` is the JSON of an ``Orders``.
+It polls until SIGTERM, and then stops properly.
 """
 
 import asyncio
@@ -95,5 +94,7 @@ async def run(orders: Orders) -> None:
             await is_over.wait()
 
 
-if __name__ == "__main__":
-    asyncio.run(run(msgspec.json.decode(sys.argv[1], type=Orders)))
+def take_part(orders: Orders, complaints: str) -> None:
+    """The whole life of the process; what it prints as errors goes to a file."""
+    os.dup2(os.open(complaints, os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
+    asyncio.run(run(orders))

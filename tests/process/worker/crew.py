@@ -91,14 +91,18 @@ class Crew:
     def start_worker(self) -> Member:
         return self._start(msgspec.structs.replace(self._order, role="worker"))
 
-    def start_producer(self) -> Member:
-        """One who hands in whatever is not acknowledged yet."""
-        count = sum(
+    def count_acknowledged(self) -> int:
+        """How many batches producers know to be stored."""
+        return sum(
             isinstance(entry, InsertAnswered)
             for member in self.members
             if member.order.role == "producer"
             for entry in read_history(Path(member.order.history))
         )
+
+    def start_producer(self) -> Member:
+        """One who hands in whatever is not acknowledged yet."""
+        count = self.count_acknowledged()
         return self._start(msgspec.structs.replace(self._order, role="producer", batch_count=count))
 
     def start_producers(self) -> list[Member]:

@@ -134,14 +134,15 @@ async def kill_at_points(
     clock = SystemClock()
     for point in points:
         async with asyncio.timeout(PATIENCE):
-            while not can_be_killed(workers, point, await read_jobs()):
+            while not await can_be_killed(workers, point, read_jobs):
                 await clock.sleep(POLL_FOR)
         workers.kill(random.choice(find_victims(workers)))
 
 
-def can_be_killed(workers: Workers, point: int, jobs: dict[JobId, Job]) -> bool:
+async def can_be_killed(workers: Workers, point: int, read_jobs: ReadJobs) -> bool:
+    """The jobs are read, which takes longest, only when the point is reached."""
     is_reached = len(workers.starts) >= point and bool(find_victims(workers))
-    return is_reached and not may_lose_its_third(workers, jobs)
+    return is_reached and not may_lose_its_third(workers, await read_jobs())
 
 
 def may_lose_its_third(workers: Workers, jobs: dict[JobId, Job]) -> bool:

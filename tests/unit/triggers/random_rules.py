@@ -21,9 +21,9 @@ REACH = {
     "MONTHLY": timedelta(days=10 * 365),
     "WEEKLY": timedelta(days=5 * 365),
     "DAILY": timedelta(days=3 * 365),
-    "HOURLY": timedelta(days=200),
-    "MINUTELY": timedelta(days=40),
-    "SECONDLY": timedelta(days=3),
+    "HOURLY": timedelta(days=100),
+    "MINUTELY": timedelta(days=10),
+    "SECONDLY": timedelta(days=2),
 }
 """How far ahead the oracle looks: it pays for every period on the way."""
 

@@ -61,24 +61,28 @@ class Walk:
     def occurrences(self, begin: datetime, end: datetime, grain: int) -> list[datetime]:
         periods: dict[int, list[datetime]] = {}
         skipped = (begin - self.anchor) // timedelta(seconds=self.step)
-        at = self.anchor + skipped * timedelta(seconds=self.step)
-        while at <= end + timedelta(seconds=self.unit):  # the last period is to be whole
-            passed = int((at - self.anchor).total_seconds())
-            if passed % self.step < self.unit and self._is_shown(at, passed % self.step):
-                periods.setdefault(passed // self.step, []).append(at)
-            at += timedelta(seconds=grain)
+        # The last period is to be whole.
+        last = int((end - self.anchor).total_seconds()) + self.unit
+        for passed in range(skipped * self.step, last + 1, grain):
+            period, into = divmod(passed, self.step)
+            if into < self.unit and self._is_own(into):
+                at = self.anchor + timedelta(seconds=passed)
+                if self._is_shown(at):
+                    periods.setdefault(period, []).append(at)
         chosen = [at for members in periods.values() for at in self._choose(members)]
         return [at for at in chosen if max(self.start, begin) <= at <= end]
 
-    def _is_shown(self, at: datetime, into: int) -> bool:
+    def _is_own(self, into: int) -> bool:
+        """Whether it is as far into the period as DTSTART, where no BY part says otherwise."""
+        is_own_minute = self.lists[2] is not None or into // 60 == self.own // 60
+        return is_own_minute and (self.lists[3] is not None or into % 60 == self.own % 60)
+
+    def _is_shown(self, at: datetime) -> bool:
         wall = wall_time(at, self.zone)
         if self.days is not None and WEEKDAYS[wall.weekday()] not in self.days:
             return False
         shown = (wall.day, wall.hour, wall.minute, wall.second)
-        if any(wanted is not None and now not in wanted for now, wanted in zip(shown, self.lists)):  # noqa: B905 - equal by construction
-            return False
-        is_own_minute = self.lists[2] is not None or into // 60 == self.own // 60
-        return is_own_minute and (self.lists[3] is not None or into % 60 == self.own % 60)
+        return all(wanted is None or now in wanted for now, wanted in zip(shown, self.lists))  # noqa: B905 - equal by construction
 
     def _choose(self, members: list[datetime]) -> list[datetime]:
         if self.positions is None:

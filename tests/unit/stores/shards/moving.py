@@ -146,7 +146,7 @@ class World:
             last = leased[-1].tenant if leased else last
             await asyncio.gather(*(self._run(store, name, job) for job in leased))
             if not leased:
-                await self.clock.sleep(self.second / 2)
+                await self.clock.sleep(self.second)
 
     async def _run(self, store: ShardedStore, worker: str, job: Job) -> None:
         began_at, held = self.clock.now(), HeldLease(job.id, job.last_token)
