@@ -28,7 +28,6 @@ from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.generation.hypothesis.reporting import ignore_hypothesis_output
 from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.python._constants.orchestrator import make_constants_value_source
-from schemathesis.python.asgi import ASGIClient, get_client
 from schemathesis.specs.openapi.checks import negative_data_rejection
 from tests.server.stage import TOKEN, Stage, pick_id
 
@@ -139,10 +138,9 @@ def on_sqlite() -> Any:
     return _load(partial(_open_sqlite, folder), CASE_COUNT // 5, tries_limits=False)
 
 
-def _keep_promises(case: Case, client: ASGIClient) -> None:
+def _keep_promises(case: Case) -> None:
     vanishes = any(value in ([], {}, None) for value in (case.query or {}).values())
     case.call_and_validate(
-        session=client,
         headers=HEADERS,
         additional_checks=[_is_refused_for_a_reason],
         # An empty list is not sent at all: what is left of the query is valid.
@@ -154,20 +152,14 @@ def _try_route(schema: Any, route: tuple[str, str]) -> None:
     """Send all requests of one route, as the plugin of schemathesis would."""
     method, path = route
     feedback = FeedbackSources(constants_value_source=make_constants_value_source(schema))
-    client = get_client(schema.app)
-    client.trust_env = False  # else it reads the whole environment for each request
-
-    def keep_promises(case: Case) -> None:
-        _keep_promises(case, client)
-
     try_all = build_operation_test(
         config=schema.config,
         operation=schema[path][method],
-        test_func=keep_promises,
+        test_func=_keep_promises,
         given_kwargs={},
         feedback=feedback,
     )
-    with client, ignore_hypothesis_output():
+    with ignore_hypothesis_output():
         try_all()
 
 
