@@ -70,7 +70,8 @@ def _see_all(visitor: Visitor, widths: tuple[int, ...]) -> list[str]:
     for path in (*PAGES.values(), *OTHERS, *places, "/nowhere"):
         page = visitor.go(path.rstrip("/"))
         if path in places or path.endswith("/"):
-            page.locator("main table a.title").first.click()
+            with page.expect_navigation():
+                page.locator("main table a.title").first.click()
         if path in places:
             page.get_by_role("heading", name="Payload").wait_for()
         found += [f"{page.url}: {each}" for each in visitor.ask(CONTRASTS)]

@@ -48,7 +48,7 @@ async def test_nothing_acknowledged_is_lost_when_a_synchronous_standby_takes_ove
     ):
         for _ in range(FAILOVERS):
             await work.progress()
-            failing = asyncio.create_task(work.fail())
+            failing = asyncio.create_task(work.be_refused(1))
             await asyncio.to_thread(pair.fail_over)
             await failing
             await asyncio.to_thread(pair.restore)
