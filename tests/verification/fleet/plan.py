@@ -10,7 +10,9 @@ from tests.verification.fleet.link import Weather
 Mode = Literal["network", "host", "sqlite"]
 """Where the store is: on a server with a clock of its own, or on the host of all processes."""
 
-START = datetime(2027, 3, 1, 9, 0, 20, tzinfo=UTC)
+START = datetime(2027, 3, 1, 9, 0, 45, tzinfo=UTC)
+"""A quarter of a minute before the next occurrence of what schedulers run."""
+
 SQLITE_SHARE = 0.012
 
 _SECOND = timedelta(seconds=1)
@@ -18,14 +20,14 @@ _ACTS = {
     "once": 5,
     "keyed": 4,
     "series": 3,
-    "ledger": 2,
-    "cancel": 2,
+    "ledger": 4,
+    "cancel": 3,
     "chain": 3,
     "http": 3,
     "move": 1,
     "pause series": 1,
     "pause queue": 1,
-    "maintenance": 1,
+    "maintenance": 2,
     "retry dead": 1,
     "poll": 2,
 }
@@ -111,8 +113,9 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
         poller_count=random.choice((0, 0, 0, 0, 2)),
         http_worker_count=int(random.random() < 0.08),
     )
-    if crew.scheduler_count and drawn == "network":
-        drawn = "host"  # their axioms are judged by one clock
+    if crew.scheduler_count:
+        span = max(span, random.choice((24, 80)) * _SECOND)  # with an occurrence or two
+        drawn = "host" if drawn == "network" else drawn  # their axioms are judged by one clock
     mode = mode or drawn
     deeds = _draw_deeds(random, span, crew)
     if mode == "sqlite":
@@ -160,7 +163,7 @@ def _draw_deeds(random: Random, span: timedelta, crew: Crew) -> tuple[Deed, ...]
             at,
             what,
             random.randrange(crew.size),
-            random.choice((0.5, 2, 9)) * random.random() * _SECOND,
+            random.choice((0.5, 2, 9, 30)) * random.random() * _SECOND,
         )
         for at, what in sorted((random.random() * span, what) for what in drawn)
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -67,10 +67,21 @@ class Polled:
 
 
 @dataclass(slots=True)
+class EffectRun:
+    """An effect that happens. ``is_repeated``: a caller had its result already."""
+
+    key: str
+    host: str
+    is_repeated: bool
+    began_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(slots=True)
 class Happenings:
     """What is seen of a fleet besides its calls of the store."""
 
-    effects: Counter[str] = field(default_factory=Counter)
+    effects: list[EffectRun] = field(default_factory=list)
     results: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     closings: list[Closing] = field(default_factory=list)
     series: list[JobId] = field(default_factory=list)
@@ -151,13 +162,20 @@ def make_handler(around: Surroundings, clock: Clock) -> Callable[[Context], Awai
 
 async def have_effect(around: Surroundings, context: Context, key: str) -> None:
     on_crash: Any = "at_most_once" if key == LEDGER_KEYS[0] else "at_least_once"
-    seen, host, asked_for = around.seen, around.host, around.host.random.choice((0, 2)) * _SECOND
+    seen, host = around.seen, around.host
 
     async def act() -> str:
-        seen.effects[key] += 1
-        await around.host.clock.sleep(asked_for)
-        await around.host.pass_gate()
-        return f"{seen.effects[key]}"
+        run = EffectRun(key, host.name, key in seen.results, around.time.now())
+        seen.effects.append(run)
+        number = len(seen.effects)
+        try:
+            await host.clock.sleep(host.random.choice((0, 2, 10)) * _SECOND)
+            await host.pass_gate()
+            if host.random.random() < 0.2:
+                raise ValueError("perhaps it has happened")
+        finally:
+            run.ended_at = around.time.now()
+        return f"{number}"
 
     result = await context.once(key, act, on_crash=on_crash)
     if host.is_alive:
@@ -175,16 +193,18 @@ async def run_scheduler(around: Surroundings) -> None:
         recorder = TraceRecorder(around.time, instance=around.host.name)
         around.seen.schedules[around.host.name] = recorder
         around.link.on_fault = lambda verb, lasted: recorder.fault(verb, lasted=lasted)
-        tasks = [("tick", "* * * * *", _tick(clock), 5 * _SECOND)]
+        tasks = [("tick", "* * * * *", _tick(clock, around.host.random), 5 * _SECOND)]
         await recorder.initialize(scheduler, tasks)
         await around.time.sleep(timedelta(days=1))
 
     await keep_starting(around, live)
 
 
-def _tick(clock: Clock) -> Callable[[], Awaitable[None]]:
+def _tick(clock: Clock, random: Random) -> Callable[[], Awaitable[None]]:
     async def tick() -> None:
-        await clock.sleep(_SECOND)
+        await clock.sleep(random.choice((1, 1, 10)) * _SECOND)
+        if random.random() < 0.2:
+            raise ValueError("not this time")
 
     return tick
 
@@ -337,13 +357,14 @@ class Client:
             await self._kinds[act.what](act)
 
     async def _schedule(self, act: Act, **more: Any) -> None:
-        due_at = self._clock.now() + self._random.choice((0, 0, 2, 10)) * _SECOND
-        queue = self._random.choice((None, NARROW, SHUT))
-        payload = more.pop("payload", None) or self._draw_payload(act)
-        job_id = await self._rail.schedule_once(
-            "work", payload, run_at=due_at, queue=queue, retry_policy=_RETRIES, **more
-        )
-        self._ids.append(job_id)
+        """A job; what is not given is drawn."""
+        drawn = {
+            "run_at": self._clock.now() + self._random.choice((0, 0, 2, 10)) * _SECOND,
+            "queue": self._random.choice((None, NARROW, SHUT)),
+            "payload": self._draw_payload(act),
+        }
+        order = {**drawn, "retry_policy": _RETRIES, **more}
+        self._ids.append(await self._rail.schedule_once("work", **order))
 
     async def _schedule_keyed(self, act: Act) -> None:
         """Repeated until it is answered, and then once more: it is one job."""
@@ -379,10 +400,11 @@ class Client:
                 return
 
     async def _schedule_effects(self, act: Act) -> None:
-        """Two jobs that want the same effect."""
-        for _ in range(2):
-            payload = {"once": LEDGER_KEYS[act.number % 2], "seconds": self._random.choice((0, 1))}
-            await self._schedule(act, payload=payload)
+        """Three jobs that want the same effect, at the same time."""
+        due_at = self._clock.now() + 2 * _SECOND
+        for queue in (None, None, NARROW):
+            payload = {"once": LEDGER_KEYS[act.number % 2]}
+            await self._schedule(act, payload=payload, queue=queue, run_at=due_at)
 
     async def _schedule_chain(self, act: Act) -> None:
         await self._schedule(act)
@@ -425,7 +447,15 @@ class Client:
         await self._clock.sleep(7 * _SECOND)
         await self._persist(lambda: self._rail.resume(job_id))
 
-    async def _pause_queue(self, _: Act) -> None:
+    async def _schedule_shut(self, act: Act) -> None:
+        """Jobs of a queue that is about to be closed, due before that and meanwhile."""
+        now = self._clock.now()
+        for seconds in self._random.sample((0, 0.7, 1.3, 1.7, 2.2, 5), 3):
+            due_at = now + seconds * _SECOND
+            await self._schedule(act, payload={"seconds": 0}, queue=SHUT, run_at=due_at)
+
+    async def _pause_queue(self, act: Act) -> None:
+        await self._schedule_shut(act)
         store: Any = self._around.store
         await pause_queue(store, SHUT, clock=self._clock)
         since = self._around.time.now()
@@ -433,7 +463,8 @@ class Client:
         self._note_closed(since, is_gate=False)
         await self._persist(lambda: resume_queue(store, SHUT, clock=self._clock))
 
-    async def _maintain(self, _: Act) -> None:
+    async def _maintain(self, act: Act) -> None:
+        await self._schedule_shut(act)
         store: Any = self._around.store
         window = Maintenance(until=self._clock.now() + 9 * _SECOND)
         over_at = self._around.time.now() + 9 * _SECOND
@@ -481,10 +512,11 @@ class Client:
         return {} if call.cancelled() else call.result()
 
     def _draw_payload(self, act: Act) -> dict[str, Any]:
+        seconds, fails = self._random.choice((0, 0, 1, 5, 9, 20)), (0, 0, 0, 1, 9)
         return {
             "n": act.number,
-            "seconds": self._random.choice((0, 0, 1, 5, 9)),
-            "fails": self._random.choice((0, 0, 0, 1, 9)),
+            "seconds": seconds,
+            "fails": 0 if seconds == 20 else self._random.choice(fails),
         }
 
     def _new_job(self, act: Act) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from tests.verification.fleet.finding import Finding
 from tests.verification.fleet.hosts import tag_tasks
-from tests.verification.fleet.judge import Finding, judge_fleet
+from tests.verification.fleet.judge import judge_fleet
 from tests.verification.fleet.plan import FleetPlan, draw_plan
 from tests.verification.fleet.processes import NARROW
 from tests.verification.fleet.server import Operation, StoreServer
