@@ -62,8 +62,8 @@ MUTANTS = (
     Mutant(
         "lease: a handler goes on after its lease has run out",
         "rota.worker.heartbeat",
-        "if attempt.lease_until <= now:",
-        "if attempt.lease_until > now + 2 * self._resources.settings.lease_for:",
+        "self._executor.cancel(attempt, CancelReason.LAPSED)",
+        "attempt.cancel_reason = CancelReason.LAPSED",
     ),
     Mutant(
         "lease: a lost lease is not noticed",
@@ -172,6 +172,32 @@ MUTANTS = (
         "rota.clock.corrected",
         "return self._inner.now() if timeline is None else timeline.show(self._elapsed())",
         "return self._inner.now()",
+    ),
+    Mutant(
+        "scheduler: a claim that another instance was faster with counts",
+        "rota.scheduler.ownership",
+        "return [version is not None for version in versions]",
+        "return [True for version in versions]",
+    ),
+    Mutant(
+        "scheduler: the run of a dead instance is not repeated",
+        "rota.scheduler.ownership",
+        "return state.running and (owner == self.identifier or owner not in self._living)",
+        "return state.running and owner == self.identifier",
+    ),
+    Mutant(
+        "scheduler: an occurrence that was missed is not caught up",
+        "rota.scheduler.task",
+        "    if occurrence_at is not None and not _is_covered_by_retry(state, occurrence_at, now):",
+        "    if occurrence_at is not None and (\n"
+        "        state.last_attempt_at is None or occurrence_at > now - timedelta(seconds=3)\n"
+        "    ):",
+    ),
+    Mutant(
+        "scheduler: a failed run is not tried again",
+        "rota.scheduler.task",
+        "    if retry_at is not None and retry_at <= now:",
+        "    if retry_at is not None and retry_at < retry_at:",
     ),
     Mutant(
         "poller: a document that is locked is taken",

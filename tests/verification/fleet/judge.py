@@ -194,13 +194,13 @@ def judge_schedules(record: FleetRecord) -> Iterator[Finding]:
     traces = [recorder.trace for recorder in record.seen.schedules.values()]
     if not traces:
         return
-    pause = 31 * _SECOND + 4 * record.plan.weather.longest_delay
+    way = 4 * record.plan.weather.longest_delay
     tolerance = Tolerance(
         after_jump=timedelta(),
-        after_fault=pause,
-        after_crash=pause,
-        settle_lag=pause,
-        claim_lag=pause,
+        after_fault=31 * _SECOND + way,
+        after_crash=6 * _SECOND + way,
+        settle_lag=_SECOND + way,
+        claim_lag=way,
     )
     verdict = check_replicas(traces, zone=UTC, allowance=5 * _SECOND, tolerance=tolerance)
     for violation in verdict.violations:

@@ -126,7 +126,7 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
         seed=seed,
         mode=mode,
         span=span,
-        lease_for=random.choice((5, 9, 15)) * _SECOND,
+        lease_for=random.choice((3, 5, 9, 15)) * _SECOND,
         poll_for=random.choice((6, 15, 30)) * _SECOND,
         limit=random.choice((None, None, 1, 2)),
         crew=crew,
@@ -139,7 +139,7 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
 def _draw_weather(random: Random) -> Weather:
     return Weather(
         fault_share=random.choice((0, 0.03, 0.1, 0.25)),
-        longest_delay=random.choice((0, 0, 0, 0.2, 3)) * _SECOND,
+        longest_delay=random.choice((0, 0, 0, 0.2, 3, 3)) * _SECOND,
     )
 
 
@@ -149,6 +149,8 @@ def _draw_acts(random: Random, span: timedelta, crew: Crew) -> tuple[Act, ...]:
     missing |= {"http"} if not crew.http_worker_count else set()
     drawn = ["once" if what in missing else what for what in drawn]
     drawn[0] = random.choice(("once", "keyed"))
+    if crew.poller_count:
+        drawn[-1] = "poll"
     times = sorted(random.random() * 0.7 * span for _ in drawn)
     return tuple(
         Act(at, what, number) for number, (at, what) in enumerate(zip(times, drawn, strict=True))

@@ -42,6 +42,8 @@ _RETRIES = {"max_attempts": 4, "backoff_strategy": "FIXED", "base_delay_seconds"
 _TRIES = 5
 LEDGER_KEYS = ("red", "blue")
 SERIES_INTERVAL = timedelta(seconds=10)
+TASKS = {"often": "* * * * *", "rare": "1 9 * * *"}
+"""What schedulers run: what the next minute makes up for, and what it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,8 @@ async def run_scheduler(around: Surroundings) -> None:
         recorder = TraceRecorder(around.time, instance=around.host.name)
         around.seen.schedules[around.host.name] = recorder
         around.link.on_fault = lambda verb, lasted: recorder.fault(verb, lasted=lasted)
-        tasks = [("tick", "* * * * *", _tick(clock, around.host.random), 5 * _SECOND)]
+        tick = _tick(clock, around.host.random)
+        tasks = [(name, times, tick, 5 * _SECOND) for name, times in TASKS.items()]
         await recorder.initialize(scheduler, tasks)
         await around.time.sleep(timedelta(days=1))
 
@@ -448,11 +451,12 @@ class Client:
         await self._persist(lambda: self._rail.resume(job_id))
 
     async def _schedule_shut(self, act: Act) -> None:
-        """Jobs of a queue that is about to be closed, due before that and meanwhile."""
+        """Jobs of a queue that is closed half a second later: due before that and meanwhile."""
         now = self._clock.now()
-        for seconds in self._random.sample((0, 0.7, 1.3, 1.7, 2.2, 5), 3):
+        for seconds in self._random.sample((0, 1.6, 1.8, 3, 5), 2):
             due_at = now + seconds * _SECOND
             await self._schedule(act, payload={"seconds": 0}, queue=SHUT, run_at=due_at)
+        await self._clock.sleep(_SECOND / 2)
 
     async def _pause_queue(self, act: Act) -> None:
         await self._schedule_shut(act)

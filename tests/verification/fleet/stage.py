@@ -43,6 +43,8 @@ _RUNS: dict[str, Callable[[Surroundings], Coroutine[Any, Any, None]]] = {
     "http": run_http_worker,
 }
 STEP = 4 * _SECOND
+SCHEDULERS_SEEN_FOR = 45 * _SECOND
+"""After the last fault, so that a start that never comes is seen to be late."""
 
 
 class LiveScribe(Scribe):
@@ -240,10 +242,12 @@ class Stage:
         await self.time.advance_to(record.quiet_since)
         await self._open_queue()
         deadline = record.quiet_since + record.patience + 70 * _SECOND
+        shortest = SCHEDULERS_SEEN_FOR if self._plan.crew.scheduler_count else timedelta()
         while self.time.now() < deadline:
             self._start_ended()
             await self.time.advance(STEP)
-            if not await self._open_jobs():
+            is_over = self.time.now() >= record.quiet_since + shortest
+            if is_over and not await self._open_jobs():
                 break
 
     async def _open_queue(self) -> None:
