@@ -66,6 +66,12 @@ MUTANTS = (
         "attempt.cancel_reason = CancelReason.LAPSED",
     ),
     Mutant(
+        "lease: leases are not watched between two failed beats",
+        "rota.worker.heartbeat",
+        "        self._resources.outage.begin(self, error)\n",
+        "        self.unwatch()\n        self._resources.outage.begin(self, error)\n",
+    ),
+    Mutant(
         "lease: a lost lease is not noticed",
         "rota.worker.heartbeat",
         "            if not is_held:\n",

@@ -62,9 +62,15 @@ class Heartbeat:
 
     async def run(self) -> None:
         """Beat until cancelled."""
-        if keeps_real_time(self._resources.clock):
-            await _BeatThread(self, self._resources).run()
-            return
+        try:
+            if keeps_real_time(self._resources.clock):
+                await _BeatThread(self, self._resources).run()
+            else:
+                await self._keep_beating()
+        finally:
+            self.unwatch()
+
+    async def _keep_beating(self) -> None:
         clock, pause = self._resources.clock, self.interval
         while True:
             if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
@@ -79,8 +85,7 @@ class Heartbeat:
         self.watch()
         try:
             answers = await self._resources.store.extend(beat.leases, beat.until, beat.now)
-        except (StoreClosedError, asyncio.CancelledError):
-            self.unwatch()
+        except StoreClosedError:
             raise
         except StoreError as error:
             self.take_failure(error)
@@ -97,7 +102,7 @@ class Heartbeat:
         return Beat(attempts, [each.lease for each in attempts], until, now)
 
     def watch(self) -> None:
-        """Watch the leases while the store is asked: it may hang, and leases run out."""
+        """Watch the leases until the store answers: it may hang or fail, and leases run out."""
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_leases())
 
@@ -118,7 +123,6 @@ class Heartbeat:
 
     def take_failure(self, error: StoreError) -> None:
         """The store does not answer: nothing runs longer than its lease is known to last."""
-        self.unwatch()
         self._resources.outage.begin(self, error)
         self._cancel_lapsed()
 
@@ -162,7 +166,6 @@ class _BeatThread:
             with suppress(TimeoutError):
                 async with timeout_after(self._resources.clock, CLOSED_AFTER):
                     await asyncio.shield(self._ended)
-            self._heartbeat.unwatch()
 
     def _serve(self, keeper: LeaseKeeper) -> None:
         """The thread."""

@@ -59,22 +59,47 @@ def judge_overlaps(record: FleetRecord) -> Iterator[Finding]:
                 yield Finding("I4", f"job {job_id} ran twice at once: {before}, {after}")
 
 
-def judge_starts(record: FleetRecord) -> Iterator[Finding]:
-    """A handler starts only while its worker knows that its lease lasts."""
+def judge_limits_of_leases(record: FleetRecord) -> Iterator[Finding]:
+    """A handler starts and goes on only while its worker knows that its lease lasts."""
+    tolerance = tolerance_of(record)
+    for entry, until in _known_ends(record):
+        if entry.at <= until + tolerance or _is_remote(entry.instance):
+            continue
+        if isinstance(entry, AttemptStarted):
+            yield Finding("I4", f"started after its lease ended at {until}: {entry}")
+        elif not _is_thawing(record, entry) and not _releases_effect(record, entry):
+            yield Finding("I4", f"went on after its lease ended at {until}: {entry}")
+
+
+def _known_ends(
+    record: FleetRecord,
+) -> Iterator[tuple[AttemptStarted | AttemptEnded, datetime]]:
+    """For each start and each end of a handler: how long its worker knew its lease to last."""
     ends: dict[Held, datetime] = {}
     answers = _extensions(record)
     for entry in record.history:
-        if isinstance(entry, LeaseAnswered):
-            for grant in entry.grants:
-                ends[entry.instance, grant.job_id, grant.token] = grant.until
-        elif isinstance(entry, ExtendAnswered):
-            for held, until in answers[entry]:
-                if until is not None:
-                    ends[held] = max(ends.get(held, until), until)
-        elif isinstance(entry, AttemptStarted):
-            until = ends.get((entry.instance, entry.job_id, entry.token), entry.at)
-            if entry.at > until + tolerance_of(record) and not _is_remote(entry.instance):
-                yield Finding("I4", f"started after its lease ended at {until}: {entry}")
+        match entry:
+            case LeaseAnswered():
+                for grant in entry.grants:
+                    ends[entry.instance, grant.job_id, grant.token] = grant.until
+            case ExtendAnswered():
+                kept = {held: until for held, until in answers[entry] if until is not None}
+                ends |= {held: max(ends.get(held, until), until) for held, until in kept.items()}
+            case AttemptStarted() | AttemptEnded():
+                yield entry, ends.get((entry.instance, entry.job_id, entry.token), entry.at)
+
+
+def _is_thawing(record: FleetRecord, entry: AttemptEnded) -> bool:
+    return any(
+        freeze.instance == entry.instance and freeze.since <= entry.at <= freeze.until + _BLINK
+        for freeze in record.frozen
+    )
+
+
+def _releases_effect(record: FleetRecord, entry: AttemptEnded) -> bool:
+    """Whether its handler may have asked the store to release a claim when it was cancelled."""
+    job = None if record.snapshot is None else record.snapshot.jobs.get(entry.job_id)
+    return job is not None and "once" in job.payload
 
 
 def judge_lost(record: FleetRecord) -> Iterator[Finding]:
@@ -167,7 +192,7 @@ def _work(record: FleetRecord, begun: AttemptStarted, ended_at: datetime) -> Wor
 
 LEASE_CHECKS: tuple[Callable[[FleetRecord], Iterator[Finding]], ...] = (
     judge_overlaps,
-    judge_starts,
+    judge_limits_of_leases,
     judge_lost,
     judge_losses,
 )
