@@ -186,10 +186,16 @@ MUTANTS = (
         "return [True for version in versions]",
     ),
     Mutant(
-        "scheduler: the run of a dead instance is not repeated",
+        "scheduler: the run of a dead peer is not repeated",
         "rota.scheduler.ownership",
         "return state.running and (owner == self.identifier or owner not in self._living)",
         "return state.running and owner == self.identifier",
+    ),
+    Mutant(
+        "scheduler: a run that a crash cut off is not repeated after the restart",
+        "rota.scheduler.reconciliation",
+        "    is_interrupted = stored.running and not is_running\n",
+        "    is_interrupted = False\n",
     ),
     Mutant(
         "scheduler: an occurrence that was missed is not caught up",

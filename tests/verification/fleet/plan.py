@@ -109,9 +109,9 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
     span = random.choice((6, 12, 24)) * _SECOND
     crew = Crew(
         worker_count=random.choice((1, 1, 2, 2, 2, 3)),
-        scheduler_count=random.choice((0, 0, 0, 0, 2)),
+        scheduler_count=random.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
         poller_count=random.choice((0, 0, 0, 0, 2)),
-        http_worker_count=int(random.random() < 0.08),
+        http_worker_count=int(random.random() < 0.12),
     )
     if crew.scheduler_count:
         span = max(span, random.choice((24, 80)) * _SECOND)  # with an occurrence or two

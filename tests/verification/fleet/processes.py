@@ -205,7 +205,7 @@ async def run_scheduler(around: Surroundings) -> None:
 
 def _tick(clock: Clock, random: Random) -> Callable[[], Awaitable[None]]:
     async def tick() -> None:
-        await clock.sleep(random.choice((1, 1, 10)) * _SECOND)
+        await clock.sleep(random.choice((1, 20)) * _SECOND)
         if random.random() < 0.2:
             raise ValueError("not this time")
 
@@ -248,7 +248,7 @@ async def run_http_worker(around: Surroundings) -> None:
     async def live(clock: Clock) -> None:
         visit = around.seen.service = Visit(around, clock)
         while True:
-            order = {"worker": around.host.name, "limit": 2, "lease_seconds": 10, "kinds": ["work"]}
+            order = {"limit": 2, "kinds": ["work"], **visit.lease}
             answer = await visit.post("/api/v1/leases", order)
             jobs = answer.get("items", [])
             if not jobs:
@@ -265,20 +265,26 @@ class Visit:
 
     def __init__(self, around: Surroundings, clock: Clock) -> None:
         self.host = around.host
+        self.lease = {"worker": around.host.name, "lease_seconds": 4}
         self._around = around
         self._clock = clock
         self._app = create_app(around.store, clock=clock)  # type: ignore[arg-type]  # it has the verbs used here
 
     async def work(self, job: dict[str, Any]) -> None:
-        """Start a leased job, end it, and report it until the service answers."""
+        """Start a leased job, end it, and report it until the service answers.
+
+        A slow worker extends its lease around the time at which that ends, often too late.
+        """
         lease, scribe = job["lease"], self._around.scribe
-        facts = {"job_id": job["id"], "token": lease["token"], "worker": lease["worker"]}
-        number = job.get("attempt_count", 0) + 1
-        scribe.write(AttemptStarted, number=number, **facts)
+        held = {"job_id": job["id"], "token": lease["token"]}
+        facts = {**held, "worker": lease["worker"], "number": job.get("attempt_count", 0) + 1}
+        scribe.write(AttemptStarted, **facts)
+        for _ in range(self.host.random.choice((0, 2))):
+            await self._clock.sleep((3 + 3 * self.host.random.random()) * _SECOND)
+            await self.post("/api/v1/leases/extend", {"leases": [held], **self.lease})
         await self._clock.sleep(_SECOND)
-        scribe.write(AttemptEnded, number=number, ending="returned", **facts)
-        outcome = {"job_id": job["id"], "token": lease["token"], "outcome": "succeeded"}
-        body = {"worker": self._around.host.name, "outcomes": [outcome]}
+        scribe.write(AttemptEnded, ending="returned", **facts)
+        body = {"worker": self.host.name, "outcomes": [{**held, "outcome": "succeeded"}]}
         for _ in range(_TRIES):
             if await self.post("/api/v1/leases/settle", body):
                 return

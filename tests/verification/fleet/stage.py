@@ -43,6 +43,8 @@ _RUNS: dict[str, Callable[[Surroundings], Coroutine[Any, Any, None]]] = {
     "http": run_http_worker,
 }
 STEP = 4 * _SECOND
+SCHEDULER_AWAY_FOR = 20 * _SECOND
+"""A dead scheduler stays away for longer than others, so that its peers have to act."""
 SCHEDULERS_SEEN_FOR = 45 * _SECOND
 """After the last fault, so that a start that never comes is seen to be late."""
 
@@ -176,7 +178,8 @@ class Stage:
             around.seen.schedules[around.host.name].crash()
         around.host.kill()
         post.around = None
-        start_outside(self._start_later(post, after))
+        away_for = SCHEDULER_AWAY_FOR if post.role == "scheduler" else timedelta()
+        start_outside(self._start_later(post, after + away_for))
 
     async def _start_later(self, post: Post, after: timedelta) -> None:
         await self.time.sleep(after)
