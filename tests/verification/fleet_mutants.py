@@ -66,10 +66,10 @@ MUTANTS = (
         "attempt.cancel_reason = CancelReason.LAPSED",
     ),
     Mutant(
-        "lease: leases are not watched between two failed beats",
+        "lease: a lease of which a slow store left little is not watched",
         "rota.worker.heartbeat",
-        "        self._resources.outage.begin(self, error)\n",
-        "        self.unwatch()\n        self._resources.outage.begin(self, error)\n",
+        "if until < self._watched_until:",
+        "if until > self._watched_until > until:",
     ),
     Mutant(
         "lease: a lost lease is not noticed",
