@@ -57,6 +57,8 @@ class Heartbeat:
         self._executor = executor
         self._watched_until = END_OF_TIME
         self._hurried = asyncio.Event()
+        clock = resources.clock
+        self._conditional = clock if isinstance(clock, ConditionalClock) else None
         lease_for = resources.settings.lease_for
         self.interval = min(lease_for / 4, LONGEST_INTERVAL)
         self.retry_after = min(self.interval, RETRIED_AFTER)
@@ -73,11 +75,10 @@ class Heartbeat:
             watch.cancel()
 
     async def _keep_beating(self) -> None:
-        clock, pause = self._resources.clock, self.interval
+        pause = self.interval
         while True:
-            if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
-                await clock.wait_until(lambda: bool(self._flow.held))
-            await clock.sleep(pause)
+            await self._wait_for_leases()
+            await self._resources.clock.sleep(pause)
             pause = await self._beat()
 
     async def _beat(self) -> timedelta:
@@ -126,8 +127,7 @@ class Heartbeat:
         """
         clock, flow = self._resources.clock, self._flow
         while True:
-            if isinstance(clock, ConditionalClock):
-                await clock.wait_until(lambda: bool(flow.held))
+            await self._wait_for_leases()
             ends = [it.lease_until for it in flow.held if it.can_be_cancelled]
             lease_for = self._resources.settings.lease_for
             self._watched_until = min(ends, default=clock.now() + lease_for)
@@ -136,6 +136,11 @@ class Heartbeat:
                 async with timeout_at(clock, self._watched_until):
                     await self._hurried.wait()
             self._cancel_lapsed()
+
+    async def _wait_for_leases(self) -> None:
+        """Virtual time does not stop for nothing; real time does not wait for conditions."""
+        if self._conditional is not None:
+            await self._conditional.wait_until(lambda: bool(self._flow.held))
 
     def _cancel_lapsed(self) -> None:
         now = self._resources.clock.now()

@@ -195,12 +195,14 @@ def judge_schedules(record: FleetRecord) -> Iterator[Finding]:
     if not traces:
         return
     way = 4 * record.plan.weather.longest_delay
+    pause = 31 * _SECOND + way
+    lag = pause if record.plan.fails_calls else way
     tolerance = Tolerance(
         after_jump=timedelta(),
-        after_fault=31 * _SECOND + way,
+        after_fault=pause,
         after_crash=6 * _SECOND + way,
-        settle_lag=_SECOND + way,
-        claim_lag=way,
+        settle_lag=lag,
+        claim_lag=lag,
     )
     verdict = check_replicas(traces, zone=UTC, allowance=5 * _SECOND, tolerance=tolerance)
     for violation in verdict.violations:

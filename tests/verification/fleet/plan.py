@@ -1,6 +1,6 @@
 """What happens to a fleet, as plain values that follow from the seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Literal
@@ -87,6 +87,12 @@ class FleetPlan:
         """Whether clocks of hosts differ and are set. Only a server's own time makes up for it."""
         return self.mode == "network"
 
+    @property
+    def fails_calls(self) -> bool:
+        """Whether calls of the store fail: then what happened may be written much later."""
+        is_cut = any(deed.what in ("cut", "fail over") for deed in self.deeds)
+        return is_cut or self.weather.fault_share > 0
+
     def describe(self) -> str:
         """The plan in lines."""
         lines = [
@@ -109,11 +115,12 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
     span = random.choice((6, 12, 24)) * _SECOND
     crew = Crew(
         worker_count=random.choice((1, 1, 2, 2, 2, 3)),
-        scheduler_count=random.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
+        scheduler_count=random.choice((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
         poller_count=random.choice((0, 0, 0, 0, 2)),
         http_worker_count=int(random.random() < 0.12),
     )
     if crew.scheduler_count:
+        crew = replace(crew, worker_count=1)
         span = max(span, random.choice((24, 80)) * _SECOND)  # with an occurrence or two
         drawn = "host" if drawn == "network" else drawn  # their axioms are judged by one clock
     mode = mode or drawn
