@@ -133,6 +133,29 @@ async def test_nothing_runs_on_beyond_its_lease_while_the_store_hangs(shop: Work
     assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
 
 
+async def test_nothing_runs_on_beyond_a_lease_of_which_a_slow_store_left_little(
+    shop: Workshop,
+) -> None:
+    """It ends before the first beat."""
+    ended: list[tuple[datetime, CancelReason | None]] = []
+
+    async def linger(context: Context) -> None:
+        try:
+            await shop.clock.sleep(60 * MINUTE)
+        finally:
+            ended.append((shop.clock.now(), context.cancel_reason))
+
+    async def be_slow() -> None:
+        await shop.clock.sleep(59 * SECOND)
+
+    shop.make_worker({"work": linger})
+    await shop.add()
+    shop.hooked.before["lease"] = be_slow
+    shop.start()
+    await shop.pass_time(MINUTE + SECOND)
+    assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
+
+
 async def test_waiting_jobs_with_a_lost_lease_are_returned(shop: Workshop) -> None:
     started: list[str] = []
 
@@ -205,7 +228,7 @@ async def test_by_the_machines_time_a_thread_keeps_the_leases() -> None:
             seen.append(-1)
 
     shop.hooked.make_keeper = Watched  # type: ignore[method-assign,assignment]  # looked at
-    settings = WorkerSettings(lease_for=SECOND / 10)
+    settings = WorkerSettings(lease_for=SECOND)
     worker = Worker(shop.store, {}, settings=settings)
 
     @worker.handler("work")
@@ -278,7 +301,7 @@ async def test_a_thread_says_when_the_store_is_away_and_goes_on() -> None:
             recovered.set()
 
     shop.hooked.make_keeper = Flaky  # type: ignore[method-assign,assignment]  # what is tested
-    worker = Worker(shop.store, {}, settings=WorkerSettings(lease_for=SECOND / 5))
+    worker = Worker(shop.store, {}, settings=WorkerSettings(lease_for=SECOND))
     worker.events.subscribe(note)
 
     @worker.handler("work")
@@ -293,7 +316,7 @@ async def test_a_thread_says_when_the_store_is_away_and_goes_on() -> None:
 
 async def test_a_thread_that_finds_the_store_closed_ends_the_worker() -> None:
     shop = Workshop()
-    settings = WorkerSettings(lease_for=SECOND / 10)
+    settings = WorkerSettings(lease_for=SECOND)
     worker = Worker(shop.store, {}, settings=settings)
 
     class Closed:
