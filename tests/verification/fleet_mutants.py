@@ -67,10 +67,10 @@ MUTANTS = (
         "attempt.cancel_reason = CancelReason.LAPSED",
     ),
     Mutant(
-        "lease: a lease of which a slow store left little is not watched",
+        "lease: that a lease has run out is noticed a beat later",
         "rota.worker.heartbeat",
-        "if until < self._watched_until:",
-        "if until > self._watched_until > until:",
+        "self._watched_until = min(ends, default=clock.now() + lease_for)",
+        "self._watched_until = min(ends, default=clock.now() + lease_for) + self.interval",
     ),
     Mutant(
         "lease: a lost lease is not noticed",
