@@ -193,12 +193,6 @@ MUTANTS = (
         "return state.running and owner == self.identifier",
     ),
     Mutant(
-        "scheduler: a run that a crash cut off is not repeated after the restart",
-        "rota.scheduler.reconciliation",
-        "    is_interrupted = stored.running and not is_running\n",
-        "    is_interrupted = False\n",
-    ),
-    Mutant(
         "scheduler: an occurrence that was missed is not caught up",
         "rota.scheduler.task",
         "    if occurrence_at is not None and not _is_covered_by_retry(state, occurrence_at, now):",
