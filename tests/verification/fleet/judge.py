@@ -105,7 +105,8 @@ def judge_closings(record: FleetRecord) -> Iterator[Finding]:
     if record.snapshot is None or not record.seen.closings:
         return
     closings = [
-        replace(each, until=min(each.until, record.quiet_since)) for each in record.seen.closings
+        replace(each, until=min(each.until - tolerance_of(record), record.quiet_since))
+        for each in record.seen.closings
     ]
     shut = {job.id for job in record.snapshot.jobs.values() if job.queue == SHUT}
     asked = _lease_times(record)

@@ -192,8 +192,8 @@ async def run_scheduler(around: Surroundings) -> None:
             zone=ZoneInfo("UTC"),
             settings=SchedulerSettings(peers_checked_every=5 * _SECOND, kept_runs=0),
         )
-        recorder = TraceRecorder(around.time, instance=around.host.name)
-        around.seen.schedules[around.host.name] = recorder
+        new = TraceRecorder(around.time, instance=around.host.name)
+        recorder = around.seen.schedules.setdefault(around.host.name, new)
         around.link.on_fault = lambda verb, lasted: recorder.fault(verb, lasted=lasted)
         tick = _tick(clock, around.host.random)
         tasks = [(name, times, tick, 5 * _SECOND) for name, times in TASKS.items()]
