@@ -79,10 +79,10 @@ MUTANTS = (
         "            if is_held is None:\n",
     ),
     Mutant(
-        "lease: a job whose lease ran out on the way is started",
+        "lease: the time on the way does not count",
         "rota.worker.producer",
-        "if it.lease_until <= now]",
-        "if it.lease_until <= now - 4 * self._resources.settings.lease_for]",
+        "await self._pass_on(jobs, now + settings.lease_for)",
+        "await self._pass_on(jobs, clock.now() + settings.lease_for)",
     ),
     Mutant(
         "lease: a heartbeat extends no lease",
