@@ -67,7 +67,7 @@ def judge_limits_of_leases(record: FleetRecord) -> Iterator[Finding]:
             continue
         if isinstance(entry, AttemptStarted):
             yield Finding("I4", f"started after its lease ended at {until}: {entry}")
-        elif not _is_thawing(record, entry) and not _releases_effect(record, entry):
+        elif not _is_thawing(record, entry) and not _releases_effect(record, entry.job_id):
             yield Finding("I4", f"went on after its lease ended at {until}: {entry}")
 
 
@@ -96,9 +96,9 @@ def _is_thawing(record: FleetRecord, entry: AttemptEnded) -> bool:
     )
 
 
-def _releases_effect(record: FleetRecord, entry: AttemptEnded) -> bool:
+def _releases_effect(record: FleetRecord, job_id: JobId) -> bool:
     """Whether its handler may have asked the store to release a claim when it was cancelled."""
-    job = None if record.snapshot is None else record.snapshot.jobs.get(entry.job_id)
+    job = None if record.snapshot is None else record.snapshot.jobs.get(job_id)
     return job is not None and "once" in job.payload
 
 
@@ -110,7 +110,8 @@ def judge_lost(record: FleetRecord) -> Iterator[Finding]:
             if until is None:
                 lost.setdefault(held, entry.at)
     for work in list_work(record):
-        if work.held in lost and lost[work.held] + _BLINK < work.ended_at:
+        is_late = work.held in lost and lost[work.held] + _BLINK < work.ended_at
+        if is_late and not _releases_effect(record, work.job_id):
             yield Finding("I4", f"it went on after {lost[work.held]}, without a lease: {work}")
 
 

@@ -238,11 +238,11 @@ class Stage:
         record = self.record
         lasts = max((deed.lasts for deed in self._plan.deeds), default=_SECOND)
         record.quiet_since = self.time.now() + lasts + self._plan.weather.latest
-        open_count = len(await self._open_jobs())
+        await self.time.advance_to(record.quiet_since)
+        open_count = len(await self._open_jobs())  # by now also those that were on their way
         record.patience = (
             self._plan.lease_for * 1.5 + self._plan.poll_for + (12 + 15 * open_count) * _SECOND
         )
-        await self.time.advance_to(record.quiet_since)
         await self._open_queue()
         deadline = record.quiet_since + record.patience + 70 * _SECOND
         shortest = SCHEDULERS_SEEN_FOR if self._plan.crew.scheduler_count else timedelta()
