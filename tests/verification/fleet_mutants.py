@@ -1,7 +1,8 @@
 """Mistakes that the simulation of the fleet must find, each a change of one place.
 
 ``python -m tests.verification.fleet_mutants`` tries each in a process of its own, until a seed
-finds it; ``--only NAME`` tries one. Exit status 1 if one is not found.
+catches it, and prints which rules were broken after how many seeds; ``--only NAME`` tries one. Exit
+status 1 if one is not caught.
 """
 
 import subprocess
@@ -15,8 +16,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType
 from typing import Any, NamedTuple
 
-MOST_SEEDS = 1_500
-"""A mistake that as many seeds do not find counts as not found."""
+SEEDS = range(1_500)
+"""A mistake that none of these finds counts as not caught."""
 
 
 class Mutant(NamedTuple):
@@ -62,8 +63,14 @@ MUTANTS = (
     Mutant(
         "lease: a handler goes on after its lease has run out",
         "rota.worker.heartbeat",
-        "if attempt.lease_until <= now:",
-        "if attempt.lease_until > now + 2 * self._resources.settings.lease_for:",
+        "self._executor.cancel(attempt, CancelReason.LAPSED)",
+        "attempt.cancel_reason = CancelReason.LAPSED",
+    ),
+    Mutant(
+        "lease: that a lease has run out is noticed a beat later",
+        "rota.worker.heartbeat",
+        "self._watched_until = min(ends, default=clock.now() + lease_for)",
+        "self._watched_until = min(ends, default=clock.now() + lease_for) + self.interval",
     ),
     Mutant(
         "lease: a lost lease is not noticed",
@@ -72,10 +79,10 @@ MUTANTS = (
         "            if is_held is None:\n",
     ),
     Mutant(
-        "lease: a job whose lease ran out on the way is started",
+        "lease: the time on the way does not count",
         "rota.worker.producer",
-        "if it.lease_until <= now]",
-        "if it.lease_until <= now - 4 * self._resources.settings.lease_for]",
+        "await self._pass_on(jobs, now + settings.lease_for)",
+        "await self._pass_on(jobs, clock.now() + settings.lease_for)",
     ),
     Mutant(
         "lease: a heartbeat extends no lease",
@@ -174,6 +181,32 @@ MUTANTS = (
         "return self._inner.now()",
     ),
     Mutant(
+        "scheduler: a claim that another instance was faster with counts",
+        "rota.scheduler.ownership",
+        "return [version is not None for version in versions]",
+        "return [True for version in versions]",
+    ),
+    Mutant(
+        "scheduler: the run of a dead peer is not repeated",
+        "rota.scheduler.ownership",
+        "return state.running and (owner == self.identifier or owner not in self._living)",
+        "return state.running and owner == self.identifier",
+    ),
+    Mutant(
+        "scheduler: an occurrence that was missed is not caught up",
+        "rota.scheduler.task",
+        "    if occurrence_at is not None and not _is_covered_by_retry(state, occurrence_at, now):",
+        "    if occurrence_at is not None and (\n"
+        "        state.last_attempt_at is None or occurrence_at > now - timedelta(seconds=3)\n"
+        "    ):",
+    ),
+    Mutant(
+        "scheduler: a failed run is not tried again",
+        "rota.scheduler.task",
+        "    if retry_at is not None and retry_at <= now:",
+        "    if retry_at is not None and retry_at < retry_at:",
+    ),
+    Mutant(
         "poller: a document that is locked is taken",
         "rota.poller.jobs",
         "return None if job.lease is None else job.lease.until",
@@ -218,33 +251,50 @@ class MutatedModules(MetaPathFinder):
         return spec
 
 
-def hunt(mutant: Mutant, most_seeds: int) -> str:
-    """What found the mistake, and with which seed. Call it before anything of Rota is loaded."""
+class Catch(NamedTuple):
+    """The rules that a seed found broken, and the number of seeds that were played for it."""
+
+    rules: str
+    seed_count: int
+
+
+def hunt(mutant: Mutant, seeds: range) -> Catch | None:
+    """What found the mistake. Call it before anything of Rota is loaded."""
     if mutant.module in sys.modules:
         raise RuntimeError(f"{mutant.module} is loaded already, without the mistake")
     sys.meta_path.insert(0, MutatedModules(mutant))
     from tests.verification.fleet.trial import try_fleet
 
-    for seed in range(most_seeds):
+    for count, seed in enumerate(seeds, 1):
         try:
             findings = try_fleet(seed).findings
         except Exception as error:  # noqa: BLE001 - a fleet that cannot be played is found out, too
-            return f"seed {seed}: {error!r:.150}"
+            return Catch(type(error).__name__, count)
         if findings:
             rules = Counter(finding.rule for finding in findings)
-            return f"seed {seed}: {', '.join(rules)}"
-    return ""
+            return Catch(", ".join(sorted(rules)), count)
+    return None
 
 
-def hunt_apart(mutant: Mutant, most_seeds: int) -> str:
+def hunt_apart(mutant: Mutant, seeds: range) -> Catch | None:
     """As ``hunt``, in a process of its own."""
     command = [sys.executable, "-m", "tests.verification.fleet_mutants", "--hunt", mutant.name]
     ended = subprocess.run(
-        [*command, "--seeds", str(most_seeds)], capture_output=True, text=True, check=False
+        [*command, "--seeds", f"{seeds.start}:{seeds.stop}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if ended.returncode:
         raise RuntimeError(ended.stderr)
-    return ended.stdout.strip()
+    rules, _, count = ended.stdout.strip().rpartition(" after ")
+    return Catch(rules, int(count)) if rules else None
+
+
+def read_seeds(text: str) -> range:
+    """``0:1500`` is the seeds from 0 to 1499."""
+    first, _, last = text.partition(":")
+    return range(int(first), int(last))
 
 
 def _say(text: str) -> None:
@@ -255,24 +305,34 @@ def _say(text: str) -> None:
 def run(arguments: Sequence[str]) -> int:
     """The command, with its exit status."""
     parser = ArgumentParser(prog="python -m tests.verification.fleet_mutants")
-    parser.add_argument("--only", help="mutants whose name holds this")
+    parser.add_argument("--only", default="", help="mutants whose name holds this")
     parser.add_argument("--hunt", help="this one, here")
-    parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
+    parser.add_argument("--seeds", type=read_seeds, default=SEEDS, metavar="FIRST:LAST")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args(arguments)
     if given.hunt:
-        mutant = next(each for each in MUTANTS if each.name == given.hunt)
-        _say(hunt(mutant, given.seeds))
+        caught = hunt(find_mutant(given.hunt), given.seeds)
+        _say("" if caught is None else f"{caught.rules} after {caught.seed_count}")
         return 0
-    chosen = [each for each in MUTANTS if (given.only or "") in each.name]
+    return _hunt_all([each for each in MUTANTS if given.only in each.name], given.seeds, given.jobs)
+
+
+def _hunt_all(mutants: Sequence[Mutant], seeds: range, job_count: int) -> int:
+    width = max((len(mutant.name) for mutant in mutants), default=0)
     escaped = 0
-    with ThreadPoolExecutor(given.jobs) as pool:
-        found = pool.map(lambda mutant: hunt_apart(mutant, given.seeds), chosen)
-        for mutant, told in zip(chosen, found, strict=True):
-            escaped += not told
-            _say(f"{mutant.name}: {told or 'NOT FOUND'}")
-    _say(f"{len(chosen) - escaped} of {len(chosen)} found")
-    return 1 if escaped else 0
+    with ThreadPoolExecutor(job_count) as pool:
+        catches = pool.map(lambda mutant: hunt_apart(mutant, seeds), mutants)
+        _say(f"{'mistake':<{width}}  seeds  caught by")
+        for mutant, caught in zip(mutants, catches, strict=True):
+            escaped += caught is None
+            count, rules = (len(seeds), "NOT CAUGHT") if caught is None else caught[::-1]
+            _say(f"{mutant.name:<{width}}  {count:>5}  {rules}")
+    _say(f"{len(mutants) - escaped} of {len(mutants)} caught")
+    return 1 if escaped or not mutants else 0
+
+
+def find_mutant(name: str) -> Mutant:
+    return next(mutant for mutant in MUTANTS if mutant.name == name)
 
 
 if __name__ == "__main__":

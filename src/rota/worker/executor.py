@@ -19,7 +19,7 @@ from typing import Any
 from rota.clock.idle import in_flight, is_current, turn
 from rota.errors import RotaError
 from rota.events import JobStarted
-from rota.jobs import Failed, Skipped, is_missed
+from rota.jobs import Failed, Interrupted, Skipped, is_missed
 from rota.jobs.recurrence import MISSED
 from rota.policy.gates import Closed
 from rota.worker.attempts import (
@@ -242,9 +242,15 @@ class Executor:
 
     def _judge(
         self, attempt: Attempt, handler: Handler | None, *, is_fresh: bool
-    ) -> Closed | Skipped | None:
-        """Why the handler may not start now: its occurrence was missed, or a gate is closed."""
+    ) -> Closed | Skipped | Interrupted | None:
+        """Why the handler may not start now.
+
+        Its lease has run out while the gates were read, its occurrence was missed, or a gate is
+        closed.
+        """
         gate, job = self._resources.gate, attempt.job
+        if attempt.lease_until <= attempt.started_at:
+            return Interrupted()
         if job.recurrence is not None and is_missed(job, attempt.started_at):
             return Skipped(MISSED)
         if not is_fresh:

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from threading import Event, Thread
 from typing import NamedTuple
 
-from rota.clock.protocol import ConditionalClock, keeps_real_time
-from rota.clock.timeout import timeout_after
+from rota.clock.protocol import END_OF_TIME, ConditionalClock, keeps_real_time
+from rota.clock.timeout import timeout_after, timeout_at
 from rota.errors import StoreClosedError, StoreError
 from rota.stores.protocol import HeldLease, LeaseKeeper
 from rota.worker.attempts import Attempt, Flow
@@ -55,32 +55,39 @@ class Heartbeat:
         self._resources = resources
         self._flow = flow
         self._executor = executor
-        self._watch: asyncio.Task[None] | None = None
+        self._watched_until = END_OF_TIME
+        self._hurried = asyncio.Event()
+        clock = resources.clock
+        self._conditional = clock if isinstance(clock, ConditionalClock) else None
         lease_for = resources.settings.lease_for
         self.interval = min(lease_for / 4, LONGEST_INTERVAL)
         self.retry_after = min(self.interval, RETRIED_AFTER)
 
     async def run(self) -> None:
         """Beat until cancelled."""
-        if keeps_real_time(self._resources.clock):
-            await _BeatThread(self, self._resources).run()
-            return
-        clock, pause = self._resources.clock, self.interval
+        watch = asyncio.create_task(self._watch_leases(), name="rota lease watch")
+        try:
+            if keeps_real_time(self._resources.clock):
+                await _BeatThread(self, self._resources).run()
+            else:
+                await self._keep_beating()
+        finally:
+            watch.cancel()
+
+    async def _keep_beating(self) -> None:
+        pause = self.interval
         while True:
-            if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
-                await clock.wait_until(lambda: bool(self._flow.held))
-            await clock.sleep(pause)
+            await self._wait_for_leases()
+            await self._resources.clock.sleep(pause)
             pause = await self._beat()
 
     async def _beat(self) -> timedelta:
         beat = self.begin()
         if not beat.leases:
             return self.interval
-        self.watch()
         try:
             answers = await self._resources.store.extend(beat.leases, beat.until, beat.now)
-        except (StoreClosedError, asyncio.CancelledError):
-            self.unwatch()
+        except StoreClosedError:
             raise
         except StoreError as error:
             self.take_failure(error)
@@ -96,39 +103,44 @@ class Heartbeat:
         until = now + self._resources.settings.lease_for
         return Beat(attempts, [each.lease for each in attempts], until, now)
 
-    def watch(self) -> None:
-        """Watch the leases while the store is asked: it may hang, and leases run out."""
-        if self._watch is None:
-            self._watch = asyncio.get_running_loop().create_task(self._watch_leases())
-
-    def unwatch(self) -> None:
-        """The store has answered."""
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+    def note_leases(self, until: datetime) -> None:
+        """Jobs were leased until then, which may be soon: the store may have been slow."""
+        if until < self._watched_until:
+            self._hurried.set()
 
     def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
         """Cancel the attempts whose leases are lost."""
-        self.unwatch()
         self._resources.outage.end(self)
         for attempt, is_held in zip(beat.attempts, answers, strict=True):
             if not is_held:
                 self._executor.cancel(attempt, CancelReason.LOST)
-        self._cancel_lapsed()  # the answer may have come too late
 
     def take_failure(self, error: StoreError) -> None:
-        """The store does not answer: nothing runs longer than its lease is known to last."""
-        self.unwatch()
+        """The store does not answer."""
         self._resources.outage.begin(self, error)
-        self._cancel_lapsed()
 
     async def _watch_leases(self) -> None:
-        clock, lease_for = self._resources.clock, self._resources.settings.lease_for
+        """Let nothing run longer than its lease is known to last.
+
+        The store may hang or fail, or have taken most of a lease to answer: then a lease ends
+        before the next beat has extended it.
+        """
+        clock, flow = self._resources.clock, self._flow
         while True:
-            ends = [it.lease_until for it in self._flow.held if it.can_be_cancelled]
-            # Leases taken meanwhile last longer than that.
-            await clock.sleep_until(min(ends, default=clock.now() + lease_for))
+            await self._wait_for_leases()
+            ends = [it.lease_until for it in flow.held if it.can_be_cancelled]
+            lease_for = self._resources.settings.lease_for
+            self._watched_until = min(ends, default=clock.now() + lease_for)
+            self._hurried.clear()
+            with suppress(TimeoutError):
+                async with timeout_at(clock, self._watched_until):
+                    await self._hurried.wait()
             self._cancel_lapsed()
+
+    async def _wait_for_leases(self) -> None:
+        """Virtual time does not stop for nothing; real time does not wait for conditions."""
+        if self._conditional is not None:
+            await self._conditional.wait_until(lambda: bool(self._flow.held))
 
     def _cancel_lapsed(self) -> None:
         now = self._resources.clock.now()
@@ -162,7 +174,6 @@ class _BeatThread:
             with suppress(TimeoutError):
                 async with timeout_after(self._resources.clock, CLOSED_AFTER):
                     await asyncio.shield(self._ended)
-            self._heartbeat.unwatch()
 
     def _serve(self, keeper: LeaseKeeper) -> None:
         """The thread."""
@@ -182,7 +193,6 @@ class _BeatThread:
         beat = heartbeat.begin()
         if not beat.leases:
             return heartbeat.interval
-        self._call(heartbeat.watch)
         try:
             answers = keeper.extend(beat.leases, beat.until, beat.now)
         except StoreClosedError:

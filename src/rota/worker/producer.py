@@ -16,6 +16,7 @@ from rota.stores.protocol import LeaseRequest
 from rota.worker.attempts import Attempt, Flow, Stage
 from rota.worker.context import CancelReason
 from rota.worker.executor import Executor
+from rota.worker.heartbeat import Heartbeat
 from rota.worker.quarantine import Quarantine
 from rota.worker.rest import Rest
 from rota.worker.settings import Resources
@@ -72,11 +73,14 @@ class Producer:
     answer was lost: this worker holds those jobs without knowing them.
     """
 
-    def __init__(self, resources: Resources, flow: Flow, executor: Executor) -> None:
+    def __init__(
+        self, resources: Resources, flow: Flow, executor: Executor, heartbeat: Heartbeat
+    ) -> None:
         self.unanswered: deque[datetime] = deque(maxlen=_UNANSWERED_KEPT)
         self._resources = resources
         self._flow = flow
         self._executor = executor
+        self._heartbeat = heartbeat
         self._quarantine = Quarantine(resources, flow)
         self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
         self._last = LastLease(resources.clock.now(), resources.settings.batch)
@@ -164,6 +168,7 @@ class Producer:
         resources, flow = self._resources, self._flow
         attempts = [Attempt(job, until) for job in jobs]
         flow.held.update(attempts)
+        self._heartbeat.note_leases(until)
         if jobs and resources.events.wants(JobsLeased):
             resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
         await self._begin_beside(jobs)

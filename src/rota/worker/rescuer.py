@@ -38,6 +38,7 @@ class Rescuer:
         self._flow = flow
         self._unanswered = unanswered
         self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
+        self._changes = StoreChanges.of(resources.store, resources.clock)
 
     async def run(self) -> None:
         clock, random = self._resources.clock, self._resources.random
@@ -52,7 +53,7 @@ class Rescuer:
 
     async def _wait_for_leases(self) -> None:
         """While nothing is leased, nothing can expire: under a virtual clock, wait for a write."""
-        changes = StoreChanges.of(self._resources.store, self._resources.clock)
+        changes = self._changes
         if changes is None or self._unanswered:
             return
         version = changes.read_version()

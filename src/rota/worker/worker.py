@@ -287,7 +287,8 @@ class _Run:
             ),
         )
         self._executor = Executor(resources, self._flow, facilities)
-        self._producer = Producer(resources, self._flow, self._executor)
+        self._heartbeat = Heartbeat(resources, self._flow, self._executor)
+        self._producer = Producer(resources, self._flow, self._executor, self._heartbeat)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failure: BaseException | None = None
         self._stop_count = 0
@@ -334,8 +335,7 @@ class _Run:
         """Extend leases and write outcomes; at the end nothing is held any more."""
         async with self._surrounded():
             self._start("completer", self._completer.run())
-            heartbeat = Heartbeat(self._resources, self._flow, self._executor)
-            self._start("heartbeat", heartbeat.run())
+            self._start("heartbeat", self._heartbeat.run())
             try:
                 yield
             finally:

@@ -349,6 +349,7 @@ async def test_nothing_is_waited_for_that_a_kind_without_timeout_did_not_ask_for
         assert {name for name in names if name.startswith("rota")} == {
             "rota completer",
             "rota heartbeat",
+            "rota lease watch",
             "rota slot",
         }
 

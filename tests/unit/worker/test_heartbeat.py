@@ -99,15 +99,14 @@ async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Works
         finally:
             ended.append((shop.clock.now(), context.cancel_reason))
 
-    shop.make_worker({"work": linger})
+    lease_for = 10.5 * SECOND  # it ends between two beats
+    shop.make_worker({"work": linger}, WorkerSettings(lease_for=lease_for))
     job = await shop.add()
     shop.hooked.before["extend"] = be_down
     shop.hooked.before["apply"] = be_down
     shop.start()
     await shop.pass_time(2 * MINUTE)
-    ((at, reason),) = ended
-    assert NOW + MINUTE <= at <= NOW + MINUTE + 2 * SECOND
-    assert reason is CancelReason.LAPSED
+    assert ended == [(NOW + lease_for, CancelReason.LAPSED)]
     shop.hooked.before.clear()
     await shop.finish()
     kept = await shop.look(job)
@@ -131,6 +130,29 @@ async def test_nothing_runs_on_beyond_its_lease_while_the_store_hangs(shop: Work
     shop.hooked.before["extend"] = hang
     shop.start()
     await shop.pass_time(2 * MINUTE - SECOND)
+    assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
+
+
+async def test_nothing_runs_on_beyond_a_lease_of_which_a_slow_store_left_little(
+    shop: Workshop,
+) -> None:
+    """It ends before the first beat."""
+    ended: list[tuple[datetime, CancelReason | None]] = []
+
+    async def linger(context: Context) -> None:
+        try:
+            await shop.clock.sleep(60 * MINUTE)
+        finally:
+            ended.append((shop.clock.now(), context.cancel_reason))
+
+    async def be_slow() -> None:
+        await shop.clock.sleep(59 * SECOND)
+
+    shop.make_worker({"work": linger})
+    await shop.add()
+    shop.hooked.before["lease"] = be_slow
+    shop.start()
+    await shop.pass_time(MINUTE + SECOND)
     assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
 
 
@@ -206,7 +228,7 @@ async def test_by_the_machines_time_a_thread_keeps_the_leases() -> None:
             seen.append(-1)
 
     shop.hooked.make_keeper = Watched  # type: ignore[method-assign,assignment]  # looked at
-    settings = WorkerSettings(lease_for=SECOND / 10)
+    settings = WorkerSettings(lease_for=SECOND)
     worker = Worker(shop.store, {}, settings=settings)
 
     @worker.handler("work")
@@ -279,7 +301,7 @@ async def test_a_thread_says_when_the_store_is_away_and_goes_on() -> None:
             recovered.set()
 
     shop.hooked.make_keeper = Flaky  # type: ignore[method-assign,assignment]  # what is tested
-    worker = Worker(shop.store, {}, settings=WorkerSettings(lease_for=SECOND / 5))
+    worker = Worker(shop.store, {}, settings=WorkerSettings(lease_for=SECOND))
     worker.events.subscribe(note)
 
     @worker.handler("work")
@@ -294,7 +316,7 @@ async def test_a_thread_says_when_the_store_is_away_and_goes_on() -> None:
 
 async def test_a_thread_that_finds_the_store_closed_ends_the_worker() -> None:
     shop = Workshop()
-    settings = WorkerSettings(lease_for=SECOND / 10)
+    settings = WorkerSettings(lease_for=SECOND)
     worker = Worker(shop.store, {}, settings=settings)
 
     class Closed:

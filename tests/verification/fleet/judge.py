@@ -7,18 +7,24 @@ process that ended by itself or a request that was refused for no reason.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from tests.verification.fleet.processes import LEDGER_KEYS, SERIES_INTERVAL, SHUT, Closing
+from tests.verification.fleet.finding import Finding
+from tests.verification.fleet.lease_judge import LEASE_CHECKS, tolerance_of
+from tests.verification.fleet.processes import (
+    LEDGER_KEYS,
+    SERIES_INTERVAL,
+    SHUT,
+    Closing,
+    EffectRun,
+)
 from tests.verification.fleet.server import find_disagreements
 from tests.verification.fleet.stage import FleetRecord
 from tests.verification.jobs_trace import check_jobs, check_liveness
 from tests.verification.jobs_trace.records import (
-    AttemptEnded,
     AttemptStarted,
-    Crashed,
     LeaseAnswered,
     LeaseCalled,
 )
@@ -33,28 +39,6 @@ _BLINK = timedelta(milliseconds=50)
 
 REPLAYED = 10
 """Of the fleets in memory one in so many is replayed, which takes as long as playing it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A rule that was broken, and how."""
-
-    rule: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One run of a handler, in true time."""
-
-    job_id: JobId
-    instance: str
-    token: int
-    began_at: datetime
-    ended_at: datetime
 
 
 async def judge_fleet(record: FleetRecord) -> tuple[Finding, ...]:
@@ -89,7 +73,7 @@ def judge_releases(record: FleetRecord) -> Iterator[Finding]:
     for entry in record.history:
         if isinstance(entry, AttemptStarted):
             started.setdefault(entry.job_id, entry.at)
-    tolerance = record.plan.weather.longest_delay + _BLINK if record.plan.drifts else timedelta()
+    tolerance = tolerance_of(record)
     for job in jobs.values():
         parents = [jobs[each] for each in job.dependencies if each in jobs]
         if not parents:
@@ -117,15 +101,19 @@ def judge_series(record: FleetRecord) -> Iterator[Finding]:
 
 
 def judge_closings(record: FleetRecord) -> Iterator[Finding]:
-    """I9: while a queue is closed nothing of it starts."""
+    """I9: while a queue is closed nothing of it starts. In the end the harness opens it."""
     if record.snapshot is None or not record.seen.closings:
         return
+    closings = [
+        replace(each, until=min(each.until - tolerance_of(record), record.quiet_since))
+        for each in record.seen.closings
+    ]
     shut = {job.id for job in record.snapshot.jobs.values() if job.queue == SHUT}
     asked = _lease_times(record)
     for entry in record.history:
         if not isinstance(entry, AttemptStarted) or entry.job_id not in shut:
             continue
-        for closing in record.seen.closings:
+        for closing in closings:
             asked_at = asked.get((entry.job_id, entry.token), entry.at)
             if _is_inside(closing, asked_at, entry.at, 2 * record.plan.weather.longest_delay):
                 yield Finding("I9", f"job {entry.job_id} started at {entry.at} during {closing}")
@@ -161,65 +149,31 @@ def judge_limits(record: FleetRecord) -> Iterator[Finding]:
         yield Finding("I10", excess)
 
 
-def judge_overlaps(record: FleetRecord) -> Iterator[Finding]:
-    """I4, where it hurts: no two handlers of one job run at a time, unless one is frozen."""
-    tolerance = record.plan.weather.longest_delay + _BLINK if record.plan.drifts else timedelta()
-    by_job: defaultdict[JobId, list[Work]] = defaultdict(list)
-    for work in _list_work(record):
-        if not work.instance.startswith("http") and not _is_frozen(record, work):
-            by_job[work.job_id].append(work)
-    for job_id, runs in by_job.items():
-        runs.sort(key=lambda run: (run.began_at, run.token))
-        for before, after in pairwise(runs):
-            if after.began_at + tolerance < before.ended_at:
-                yield Finding("I4", f"job {job_id} ran twice at once: {before}, {after}")
-
-
-def _list_work(record: FleetRecord) -> Iterator[Work]:
-    open_runs: dict[tuple[str, JobId, int], AttemptStarted] = {}
-    for entry in record.history:
-        match entry:
-            case AttemptStarted():
-                open_runs[entry.instance, entry.job_id, entry.token] = entry
-            case AttemptEnded():
-                begun = open_runs.pop((entry.instance, entry.job_id, entry.token), None)
-                if begun is not None:
-                    yield _work(begun, entry.at)
-            case Crashed():
-                for key in [key for key in open_runs if key[0] == entry.instance]:
-                    yield _work(open_runs.pop(key), entry.at)
-
-
-def _work(begun: AttemptStarted, ended_at: datetime) -> Work:
-    return Work(begun.job_id, begun.instance, begun.token, begun.at, ended_at)
-
-
-def _is_frozen(record: FleetRecord, work: Work) -> bool:
-    return any(
-        each.instance == work.instance
-        and each.since <= work.ended_at
-        and work.began_at <= each.until
-        for each in record.frozen
-    )
-
-
 def judge_effects(record: FleetRecord) -> Iterator[Finding]:
-    """The once-ledger: at most once, or again only after a fault; and one result for all."""
-    seen, plan = record.seen, record.plan
+    """ONCE: at most once where that is asked for, never two at a time, one result for all."""
     most_once, _ = LEDGER_KEYS
-    if seen.effects[most_once] > 1:
-        yield Finding("ONCE", f"an effect at most once happened {seen.effects[most_once]} times")
-    is_calm = not (record.fault_count or plan.deeds or plan.weather.longest_delay)
-    for key, count in seen.effects.items():
-        if is_calm and count > 1:
-            yield Finding("ONCE", f"without a fault the effect {key!r} happened {count} times")
-        if len(seen.results[key]) > 1:
-            yield Finding("ONCE", f"{key!r} has several results: {sorted(seen.results[key])}")
+    for key in LEDGER_KEYS:
+        runs = [run for run in record.seen.effects if run.key == key]
+        yield from _judge_runs(runs)
+        if key == most_once and len(runs) > 1:
+            yield Finding("ONCE", f"an effect at most once happened {len(runs)} times: {runs}")
+    for key, results in record.seen.results.items():
+        if len(results) > 1:
+            yield Finding("ONCE", f"{key!r} has several results: {sorted(results)}")
+
+
+def _judge_runs(runs: list[EffectRun]) -> Iterator[Finding]:
+    for run in runs:
+        if run.is_repeated:
+            yield Finding("ONCE", f"an effect happened after it had a result: {run}")
+    for before, after in pairwise(runs):
+        if before.ended_at is None or after.began_at < before.ended_at:
+            yield Finding("ONCE", f"an effect happened twice at once: {before}, {after}")
 
 
 def judge_polled(record: FleetRecord) -> Iterator[Finding]:
     """Documents: each processed in the end, not early, and by one poller at a time."""
-    tolerance = record.plan.weather.longest_delay + _BLINK if record.plan.drifts else timedelta()
+    tolerance = tolerance_of(record)
     done = {turn.job_id for turn in record.seen.polled if turn.is_done}
     for job_id in record.seen.polled_ids - done:
         yield Finding("POLL", f"document {job_id} was never processed")
@@ -241,13 +195,15 @@ def judge_schedules(record: FleetRecord) -> Iterator[Finding]:
     traces = [recorder.trace for recorder in record.seen.schedules.values()]
     if not traces:
         return
-    pause = 31 * _SECOND + 4 * record.plan.weather.longest_delay
+    way = 4 * record.plan.weather.longest_delay
+    pause = 31 * _SECOND + way
+    lag = pause if record.plan.fails_calls else way
     tolerance = Tolerance(
         after_jump=timedelta(),
         after_fault=pause,
-        after_crash=pause,
-        settle_lag=pause,
-        claim_lag=pause,
+        after_crash=6 * _SECOND + way,
+        settle_lag=lag,
+        claim_lag=lag,
     )
     verdict = check_replicas(traces, zone=UTC, allowance=5 * _SECOND, tolerance=tolerance)
     for violation in verdict.violations:
@@ -267,7 +223,7 @@ _CHECKS: tuple[Callable[[FleetRecord], Iterator[Finding]], ...] = (
     judge_series,
     judge_closings,
     judge_limits,
-    judge_overlaps,
+    *LEASE_CHECKS,
     judge_effects,
     judge_polled,
     judge_schedules,

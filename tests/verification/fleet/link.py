@@ -162,7 +162,8 @@ class Link:
     def _draw_fate(self, verb: str) -> str | None:
         is_struck = self._random.random() < self.weather.fault_share
         self.fault_count += is_struck
-        if self.on_fault is not None and (is_struck or self.is_cut or self.weather.longest_delay):
+        is_away = self.is_cut or not self._server.is_up
+        if self.on_fault is not None and (is_struck or is_away or self.weather.longest_delay):
             self.on_fault(verb, 2 * self.weather.longest_delay)
         return self._random.choice(_FATES) if is_struck else None
 

@@ -1,6 +1,6 @@
 """What happens to a fleet, as plain values that follow from the seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Literal
@@ -10,7 +10,9 @@ from tests.verification.fleet.link import Weather
 Mode = Literal["network", "host", "sqlite"]
 """Where the store is: on a server with a clock of its own, or on the host of all processes."""
 
-START = datetime(2027, 3, 1, 9, 0, 20, tzinfo=UTC)
+START = datetime(2027, 3, 1, 9, 0, 45, tzinfo=UTC)
+"""A quarter of a minute before the next occurrence of what schedulers run."""
+
 SQLITE_SHARE = 0.012
 
 _SECOND = timedelta(seconds=1)
@@ -18,14 +20,14 @@ _ACTS = {
     "once": 5,
     "keyed": 4,
     "series": 3,
-    "ledger": 2,
-    "cancel": 2,
+    "ledger": 4,
+    "cancel": 3,
     "chain": 3,
     "http": 3,
     "move": 1,
     "pause series": 1,
     "pause queue": 1,
-    "maintenance": 1,
+    "maintenance": 2,
     "retry dead": 1,
     "poll": 2,
 }
@@ -85,6 +87,12 @@ class FleetPlan:
         """Whether clocks of hosts differ and are set. Only a server's own time makes up for it."""
         return self.mode == "network"
 
+    @property
+    def fails_calls(self) -> bool:
+        """Whether calls of the store fail: then what happened may be written much later."""
+        is_cut = any(deed.what in ("cut", "fail over") for deed in self.deeds)
+        return is_cut or self.weather.fault_share > 0
+
     def describe(self) -> str:
         """The plan in lines."""
         lines = [
@@ -107,12 +115,14 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
     span = random.choice((6, 12, 24)) * _SECOND
     crew = Crew(
         worker_count=random.choice((1, 1, 2, 2, 2, 3)),
-        scheduler_count=random.choice((0, 0, 0, 0, 2)),
+        scheduler_count=random.choice((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
         poller_count=random.choice((0, 0, 0, 0, 2)),
-        http_worker_count=int(random.random() < 0.08),
+        http_worker_count=int(random.random() < 0.12),
     )
-    if crew.scheduler_count and drawn == "network":
-        drawn = "host"  # their axioms are judged by one clock
+    if crew.scheduler_count:
+        crew = replace(crew, worker_count=1)
+        span = max(span, random.choice((24, 80)) * _SECOND)  # with an occurrence or two
+        drawn = "host" if drawn == "network" else drawn  # their axioms are judged by one clock
     mode = mode or drawn
     deeds = _draw_deeds(random, span, crew)
     if mode == "sqlite":
@@ -123,7 +133,7 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
         seed=seed,
         mode=mode,
         span=span,
-        lease_for=random.choice((5, 9, 15)) * _SECOND,
+        lease_for=random.choice((3, 5, 9, 15)) * _SECOND,
         poll_for=random.choice((6, 15, 30)) * _SECOND,
         limit=random.choice((None, None, 1, 2)),
         crew=crew,
@@ -136,7 +146,7 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
 def _draw_weather(random: Random) -> Weather:
     return Weather(
         fault_share=random.choice((0, 0.03, 0.1, 0.25)),
-        longest_delay=random.choice((0, 0, 0, 0.2, 3)) * _SECOND,
+        longest_delay=random.choice((0, 0, 0, 0.2, 3, 3)) * _SECOND,
     )
 
 
@@ -146,6 +156,8 @@ def _draw_acts(random: Random, span: timedelta, crew: Crew) -> tuple[Act, ...]:
     missing |= {"http"} if not crew.http_worker_count else set()
     drawn = ["once" if what in missing else what for what in drawn]
     drawn[0] = random.choice(("once", "keyed"))
+    if crew.poller_count:
+        drawn[-1] = "poll"
     times = sorted(random.random() * 0.7 * span for _ in drawn)
     return tuple(
         Act(at, what, number) for number, (at, what) in enumerate(zip(times, drawn, strict=True))
@@ -160,7 +172,7 @@ def _draw_deeds(random: Random, span: timedelta, crew: Crew) -> tuple[Deed, ...]
             at,
             what,
             random.randrange(crew.size),
-            random.choice((0.5, 2, 9)) * random.random() * _SECOND,
+            random.choice((0.5, 2, 9, 30)) * random.random() * _SECOND,
         )
         for at, what in sorted((random.random() * span, what) for what in drawn)
     )

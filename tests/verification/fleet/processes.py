@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,6 +42,8 @@ _RETRIES = {"max_attempts": 4, "backoff_strategy": "FIXED", "base_delay_seconds"
 _TRIES = 5
 LEDGER_KEYS = ("red", "blue")
 SERIES_INTERVAL = timedelta(seconds=10)
+TASKS = {"often": "* * * * *", "rare": "1 9 * * *"}
+"""What schedulers run: what the next minute makes up for, and what it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,21 @@ class Polled:
 
 
 @dataclass(slots=True)
+class EffectRun:
+    """An effect that happens. ``is_repeated``: a caller had its result already."""
+
+    key: str
+    host: str
+    is_repeated: bool
+    began_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(slots=True)
 class Happenings:
     """What is seen of a fleet besides its calls of the store."""
 
-    effects: Counter[str] = field(default_factory=Counter)
+    effects: list[EffectRun] = field(default_factory=list)
     results: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     closings: list[Closing] = field(default_factory=list)
     series: list[JobId] = field(default_factory=list)
@@ -151,13 +164,20 @@ def make_handler(around: Surroundings, clock: Clock) -> Callable[[Context], Awai
 
 async def have_effect(around: Surroundings, context: Context, key: str) -> None:
     on_crash: Any = "at_most_once" if key == LEDGER_KEYS[0] else "at_least_once"
-    seen, host, asked_for = around.seen, around.host, around.host.random.choice((0, 2)) * _SECOND
+    seen, host = around.seen, around.host
 
     async def act() -> str:
-        seen.effects[key] += 1
-        await around.host.clock.sleep(asked_for)
-        await around.host.pass_gate()
-        return f"{seen.effects[key]}"
+        run = EffectRun(key, host.name, key in seen.results, around.time.now())
+        seen.effects.append(run)
+        number = len(seen.effects)
+        try:
+            await host.clock.sleep(host.random.choice((0, 2, 10)) * _SECOND)
+            await host.pass_gate()
+            if host.random.random() < 0.2:
+                raise ValueError("perhaps it has happened")
+        finally:
+            run.ended_at = around.time.now()
+        return f"{number}"
 
     result = await context.once(key, act, on_crash=on_crash)
     if host.is_alive:
@@ -172,19 +192,22 @@ async def run_scheduler(around: Surroundings) -> None:
             zone=ZoneInfo("UTC"),
             settings=SchedulerSettings(peers_checked_every=5 * _SECOND, kept_runs=0),
         )
-        recorder = TraceRecorder(around.time, instance=around.host.name)
-        around.seen.schedules[around.host.name] = recorder
+        new = TraceRecorder(around.time, instance=around.host.name)
+        recorder = around.seen.schedules.setdefault(around.host.name, new)
         around.link.on_fault = lambda verb, lasted: recorder.fault(verb, lasted=lasted)
-        tasks = [("tick", "* * * * *", _tick(clock), 5 * _SECOND)]
+        tick = _tick(clock, around.host.random)
+        tasks = [(name, times, tick, 5 * _SECOND) for name, times in TASKS.items()]
         await recorder.initialize(scheduler, tasks)
         await around.time.sleep(timedelta(days=1))
 
     await keep_starting(around, live)
 
 
-def _tick(clock: Clock) -> Callable[[], Awaitable[None]]:
+def _tick(clock: Clock, random: Random) -> Callable[[], Awaitable[None]]:
     async def tick() -> None:
-        await clock.sleep(_SECOND)
+        await clock.sleep(random.choice((1, 20)) * _SECOND)
+        if random.random() < 0.2:
+            raise ValueError("not this time")
 
     return tick
 
@@ -225,7 +248,7 @@ async def run_http_worker(around: Surroundings) -> None:
     async def live(clock: Clock) -> None:
         visit = around.seen.service = Visit(around, clock)
         while True:
-            order = {"worker": around.host.name, "limit": 2, "lease_seconds": 10, "kinds": ["work"]}
+            order = {"limit": 2, "kinds": ["work"], **visit.lease}
             answer = await visit.post("/api/v1/leases", order)
             jobs = answer.get("items", [])
             if not jobs:
@@ -242,20 +265,26 @@ class Visit:
 
     def __init__(self, around: Surroundings, clock: Clock) -> None:
         self.host = around.host
+        self.lease = {"worker": around.host.name, "lease_seconds": 4}
         self._around = around
         self._clock = clock
         self._app = create_app(around.store, clock=clock)  # type: ignore[arg-type]  # it has the verbs used here
 
     async def work(self, job: dict[str, Any]) -> None:
-        """Start a leased job, end it, and report it until the service answers."""
+        """Start a leased job, end it, and report it until the service answers.
+
+        A slow worker extends its lease around the time at which that ends, often too late.
+        """
         lease, scribe = job["lease"], self._around.scribe
-        facts = {"job_id": job["id"], "token": lease["token"], "worker": lease["worker"]}
-        number = job.get("attempt_count", 0) + 1
-        scribe.write(AttemptStarted, number=number, **facts)
+        held = {"job_id": job["id"], "token": lease["token"]}
+        facts = {**held, "worker": lease["worker"], "number": job.get("attempt_count", 0) + 1}
+        scribe.write(AttemptStarted, **facts)
+        for _ in range(self.host.random.choice((0, 2))):
+            await self._clock.sleep((3 + 3 * self.host.random.random()) * _SECOND)
+            await self.post("/api/v1/leases/extend", {"leases": [held], **self.lease})
         await self._clock.sleep(_SECOND)
-        scribe.write(AttemptEnded, number=number, ending="returned", **facts)
-        outcome = {"job_id": job["id"], "token": lease["token"], "outcome": "succeeded"}
-        body = {"worker": self._around.host.name, "outcomes": [outcome]}
+        scribe.write(AttemptEnded, ending="returned", **facts)
+        body = {"worker": self.host.name, "outcomes": [{**held, "outcome": "succeeded"}]}
         for _ in range(_TRIES):
             if await self.post("/api/v1/leases/settle", body):
                 return
@@ -337,13 +366,14 @@ class Client:
             await self._kinds[act.what](act)
 
     async def _schedule(self, act: Act, **more: Any) -> None:
-        due_at = self._clock.now() + self._random.choice((0, 0, 2, 10)) * _SECOND
-        queue = self._random.choice((None, NARROW, SHUT))
-        payload = more.pop("payload", None) or self._draw_payload(act)
-        job_id = await self._rail.schedule_once(
-            "work", payload, run_at=due_at, queue=queue, retry_policy=_RETRIES, **more
-        )
-        self._ids.append(job_id)
+        """A job; what is not given is drawn."""
+        drawn = {
+            "run_at": self._clock.now() + self._random.choice((0, 0, 2, 10)) * _SECOND,
+            "queue": self._random.choice((None, NARROW, SHUT)),
+            "payload": self._draw_payload(act),
+        }
+        order = {**drawn, "retry_policy": _RETRIES, **more}
+        self._ids.append(await self._rail.schedule_once("work", **order))
 
     async def _schedule_keyed(self, act: Act) -> None:
         """Repeated until it is answered, and then once more: it is one job."""
@@ -379,10 +409,11 @@ class Client:
                 return
 
     async def _schedule_effects(self, act: Act) -> None:
-        """Two jobs that want the same effect."""
-        for _ in range(2):
-            payload = {"once": LEDGER_KEYS[act.number % 2], "seconds": self._random.choice((0, 1))}
-            await self._schedule(act, payload=payload)
+        """Three jobs that want the same effect, at the same time."""
+        due_at = self._clock.now() + 2 * _SECOND
+        for queue in (None, None, NARROW):
+            payload = {"once": LEDGER_KEYS[act.number % 2]}
+            await self._schedule(act, payload=payload, queue=queue, run_at=due_at)
 
     async def _schedule_chain(self, act: Act) -> None:
         await self._schedule(act)
@@ -425,7 +456,16 @@ class Client:
         await self._clock.sleep(7 * _SECOND)
         await self._persist(lambda: self._rail.resume(job_id))
 
-    async def _pause_queue(self, _: Act) -> None:
+    async def _schedule_shut(self, act: Act) -> None:
+        """Jobs of a queue that is closed half a second later: due before that and meanwhile."""
+        now = self._clock.now()
+        for seconds in self._random.sample((0, 1.6, 1.8, 3, 5), 2):
+            due_at = now + seconds * _SECOND
+            await self._schedule(act, payload={"seconds": 0}, queue=SHUT, run_at=due_at)
+        await self._clock.sleep(_SECOND / 2)
+
+    async def _pause_queue(self, act: Act) -> None:
+        await self._schedule_shut(act)
         store: Any = self._around.store
         await pause_queue(store, SHUT, clock=self._clock)
         since = self._around.time.now()
@@ -433,7 +473,8 @@ class Client:
         self._note_closed(since, is_gate=False)
         await self._persist(lambda: resume_queue(store, SHUT, clock=self._clock))
 
-    async def _maintain(self, _: Act) -> None:
+    async def _maintain(self, act: Act) -> None:
+        await self._schedule_shut(act)
         store: Any = self._around.store
         window = Maintenance(until=self._clock.now() + 9 * _SECOND)
         over_at = self._around.time.now() + 9 * _SECOND
@@ -481,10 +522,11 @@ class Client:
         return {} if call.cancelled() else call.result()
 
     def _draw_payload(self, act: Act) -> dict[str, Any]:
+        seconds, fails = self._random.choice((0, 0, 1, 5, 9, 20)), (0, 0, 0, 1, 9)
         return {
             "n": act.number,
-            "seconds": self._random.choice((0, 0, 1, 5, 9)),
-            "fails": self._random.choice((0, 0, 0, 1, 9)),
+            "seconds": seconds,
+            "fails": 0 if seconds == 20 else self._random.choice(fails),
         }
 
     def _new_job(self, act: Act) -> dict[str, Any]:

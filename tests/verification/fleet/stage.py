@@ -43,6 +43,10 @@ _RUNS: dict[str, Callable[[Surroundings], Coroutine[Any, Any, None]]] = {
     "http": run_http_worker,
 }
 STEP = 4 * _SECOND
+SCHEDULER_AWAY_FOR = 20 * _SECOND
+"""A dead scheduler stays away for longer than others, so that its peers have to act."""
+SCHEDULERS_SEEN_FOR = 45 * _SECOND
+"""After the last fault, so that a start that never comes is seen to be late."""
 
 
 class LiveScribe(Scribe):
@@ -174,7 +178,8 @@ class Stage:
             around.seen.schedules[around.host.name].crash()
         around.host.kill()
         post.around = None
-        start_outside(self._start_later(post, after))
+        away_for = SCHEDULER_AWAY_FOR if post.role == "scheduler" else timedelta()
+        start_outside(self._start_later(post, after + away_for))
 
     async def _start_later(self, post: Post, after: timedelta) -> None:
         await self.time.sleep(after)
@@ -233,17 +238,19 @@ class Stage:
         record = self.record
         lasts = max((deed.lasts for deed in self._plan.deeds), default=_SECOND)
         record.quiet_since = self.time.now() + lasts + self._plan.weather.latest
-        open_count = len(await self._open_jobs())
+        await self.time.advance_to(record.quiet_since)
+        open_count = len(await self._open_jobs())  # by now also those that were on their way
         record.patience = (
             self._plan.lease_for * 1.5 + self._plan.poll_for + (12 + 15 * open_count) * _SECOND
         )
-        await self.time.advance_to(record.quiet_since)
         await self._open_queue()
         deadline = record.quiet_since + record.patience + 70 * _SECOND
+        shortest = SCHEDULERS_SEEN_FOR if self._plan.crew.scheduler_count else timedelta()
         while self.time.now() < deadline:
             self._start_ended()
             await self.time.advance(STEP)
-            if not await self._open_jobs():
+            is_over = self.time.now() >= record.quiet_since + shortest
+            if is_over and not await self._open_jobs():
                 break
 
     async def _open_queue(self) -> None:
