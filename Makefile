@@ -47,7 +47,7 @@ test: setup ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 lint types suite
 
 suite: browser mariadb pgbouncer load # types are checked meanwhile, on the core that loading leaves free
-	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal tests
+	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal --durations=40 tests
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh

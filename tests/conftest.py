@@ -73,35 +73,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that start processes, in half of the workers of the run.
+    """Begin with the tests that start processes, the longest modules first.
 
-    At first, xdist gives each worker a stretch of the list; one that is done takes from the end of
-    another's. Every other stretch therefore begins with modules whose tests mostly wait, the
-    longest first, while the other workers compute. At the end only short tests are left to share.
+    They mostly wait: one worker of the run has them while others compute, which take from the end
+    of its list when they are done. More of them at once would keep each other waiting.
     """
     processes = [it for it in items if it.get_closest_marker("process") is not None]
     others = [it for it in items if it.get_closest_marker("process") is None]
-    worker_count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    hands = _deal(processes, max(worker_count // 2, 1))
-    size = len(items) // worker_count
-    items.clear()
-    for number in range(worker_count):
-        hand = hands[number // 2] if number % 2 == 0 and number // 2 < len(hands) else []
-        end = None if number == worker_count - 1 else max(size - len(hand), 0)
-        items += [*hand, *others[:end]]
-        del others[:end]
-
-
-def _deal(items: list[pytest.Item], hand_count: int) -> list[list[pytest.Item]]:
-    """Whole modules, those that take longest first, each to the next hand in turn."""
-    modules: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        modules.setdefault(item.path, []).append(item)
-    longest = sorted(modules, key=_rank)
-    return [
-        [item for path in longest[first::hand_count] for item in modules[path]]
-        for first in range(hand_count)
-    ]
+    items[:] = [*sorted(processes, key=lambda item: _rank(item.path)), *others]
 
 
 def _rank(path: Path) -> int:

@@ -46,7 +46,7 @@ def test_all_that_match_are_cancelled_as_they_were_counted(anna: Visitor) -> Non
     expect(page.get_by_role("heading", name="Cancel 4 jobs?")).to_be_visible()
     page.get_by_role("button", name="Cancel 4 jobs").click()
     expect(page.get_by_text("4 jobs cancelled.")).to_be_visible()
-    assert page.url.endswith("/jobs?q=Resize+photo")
+    expect(page).to_have_url(re.compile(r"/jobs\?q=Resize\+photo$"))
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("4 jobs restored.")).to_be_visible()
     page = anna.go("/jobs?q=Resize photo")
