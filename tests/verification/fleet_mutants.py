@@ -91,7 +91,7 @@ MUTANTS = (
         "until=job.lease.until",
     ),
     Mutant(
-        "rescue: nobody sweeps",
+        "rescue: no worker sweeps",
         "rota.worker.rescuer",
         "            await self.sweep()\n",
         "",

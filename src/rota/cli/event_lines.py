@@ -128,7 +128,7 @@ def _describe_job(event: JobEvent) -> str | None:
 
 LOGGER = "rota"
 _PLAIN = logging.Formatter()
-TOLD_AS_EVENTS = ("rota.worker", "rota.scheduler", "rota.watch")
+PRINTED_AS_EVENTS = ("rota.worker", "rota.scheduler", "rota.watch")
 
 
 @contextmanager
@@ -181,7 +181,7 @@ class _Remarks(logging.Handler):
         self._terminal = terminal
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name in TOLD_AS_EVENTS and hasattr(record, "event"):
+        if record.name in PRINTED_AS_EVENTS and hasattr(record, "event"):
             return
         style = "yellow" if record.levelno >= WARNING else ""
         print_line(self._terminal, escape(record.getMessage()), style)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -56,7 +57,7 @@ _COLUMNS = ("Local", "UTC", "In", "Note")
 _WIDE = 90
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listing:
     """Occurrences after an instant, ascending, as someone in ``zone`` sees them."""
 
@@ -65,7 +66,7 @@ class Listing:
     zone: ZoneInfo
     after: datetime
 
-    @property
+    @cached_property
     def shows_seconds(self) -> bool:
         return any(occurrence.second for occurrence in self.occurrences)
 

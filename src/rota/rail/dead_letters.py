@@ -10,7 +10,17 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidInputError, JobNotFoundError
-from rota.jobs import Attempt, Ending, Job, JobFilter, JobId, JobStatus, amend_job, derive_job_id
+from rota.jobs import (
+    Attempt,
+    Ending,
+    Job,
+    JobFilter,
+    JobId,
+    JobStatus,
+    amend_job,
+    derive_job_id,
+    is_dead_letter,
+)
 from rota.jobs.fields import read_id
 from rota.policy.audit import AuditedAction, record_action
 from rota.policy.once import RETRY_MARK
@@ -28,8 +38,6 @@ from rota.rail.jobs import (
 )
 from rota.rail.rail import read_tenant
 
-_RETRIED = frozenset({Ending.EXHAUSTED, Ending.LOST, Ending.DISCARDED})
-
 
 class Resubmission(msgspec.Struct, frozen=True):
     """The effect of a retry: the dead jobs, and the jobs blocked by them."""
@@ -43,8 +51,8 @@ class Resubmission(msgspec.Struct, frozen=True):
 
 
 def is_dead(job: Job) -> bool:
-    """Whether the job failed, and was not cancelled."""
-    return job.status is JobStatus.FAILED and job.ending in _RETRIED
+    """Whether the job failed, and was not cancelled: a dead letter, or discarded by its handler."""
+    return is_dead_letter(job) or job.ending is Ending.DISCARDED
 
 
 def find_blocked(dead: Iterable[Job], blocked: Iterable[Job]) -> tuple[Job, ...]:
@@ -113,8 +121,6 @@ def _replace(job: Job, new_ids: Mapping[JobId, JobId], now: datetime) -> Job:
 HIGHEST_RETRY = 1_000
 """The maximum number of jobs one call retries."""
 
-_EXHAUSTED = frozenset({Ending.EXHAUSTED, Ending.LOST})
-
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Selects dead letters. A dead letter must match every given field.
@@ -132,7 +138,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     with_retried: bool = False
 
     def accepts(self, job: Job) -> bool:
-        if not is_dead(job) or (job.ending not in _EXHAUSTED and not self.with_discarded):
+        if not is_dead_letter(job) and not (self.with_discarded and is_dead(job)):
             return False
         if self.kind is not None and job.kind != self.kind:
             return False

@@ -90,23 +90,30 @@ async def test_a_beat_the_store_does_not_answer_is_made_up_for(shop: Workshop) -
     assert (len(shop.told(StoreFailed)), len(shop.told(StoreRecovered))) == (1, 1)
 
 
-async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Workshop) -> None:
-    ended: list[tuple[datetime, CancelReason | None]] = []
+class Lingering:
+    """A handler that takes an hour unless it is cancelled; notes when and why it ended."""
 
-    async def linger(context: Context) -> None:
+    def __init__(self, shop: Workshop) -> None:
+        self._clock = shop.clock
+        self.ended: list[tuple[datetime, CancelReason | None]] = []
+
+    async def __call__(self, context: Context) -> None:
         try:
-            await shop.clock.sleep(60 * MINUTE)
+            await self._clock.sleep(60 * MINUTE)
         finally:
-            ended.append((shop.clock.now(), context.cancel_reason))
+            self.ended.append((self._clock.now(), context.cancel_reason))
 
+
+async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Workshop) -> None:
     lease_for = 10.5 * SECOND  # it ends between two beats
+    linger = Lingering(shop)
     shop.make_worker({"work": linger}, WorkerSettings(lease_for=lease_for))
     job = await shop.add()
     shop.hooked.before["extend"] = be_down
     shop.hooked.before["apply"] = be_down
     shop.start()
     await shop.pass_time(2 * MINUTE)
-    assert ended == [(NOW + lease_for, CancelReason.LAPSED)]
+    assert linger.ended == [(NOW + lease_for, CancelReason.LAPSED)]
     shop.hooked.before.clear()
     await shop.finish()
     kept = await shop.look(job)
@@ -114,46 +121,33 @@ async def test_nothing_runs_on_beyond_a_lease_that_could_not_be_kept(shop: Works
 
 
 async def test_nothing_runs_on_beyond_its_lease_while_the_store_hangs(shop: Workshop) -> None:
-    ended: list[tuple[datetime, CancelReason | None]] = []
-
-    async def linger(context: Context) -> None:
-        try:
-            await shop.clock.sleep(60 * MINUTE)
-        finally:
-            ended.append((shop.clock.now(), context.cancel_reason))
-
     async def hang() -> None:
         await shop.clock.sleep(10 * MINUTE)
 
+    linger = Lingering(shop)
     shop.make_worker({"work": linger})
     await shop.add()
     shop.hooked.before["extend"] = hang
     shop.start()
     await shop.pass_time(2 * MINUTE - SECOND)
-    assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
+    assert linger.ended == [(NOW + MINUTE, CancelReason.LAPSED)]
 
 
 async def test_nothing_runs_on_beyond_a_lease_of_which_a_slow_store_left_little(
     shop: Workshop,
 ) -> None:
     """It ends before the first beat."""
-    ended: list[tuple[datetime, CancelReason | None]] = []
-
-    async def linger(context: Context) -> None:
-        try:
-            await shop.clock.sleep(60 * MINUTE)
-        finally:
-            ended.append((shop.clock.now(), context.cancel_reason))
 
     async def be_slow() -> None:
         await shop.clock.sleep(59 * SECOND)
 
+    linger = Lingering(shop)
     shop.make_worker({"work": linger})
     await shop.add()
     shop.hooked.before["lease"] = be_slow
     shop.start()
     await shop.pass_time(MINUTE + SECOND)
-    assert ended == [(NOW + MINUTE, CancelReason.LAPSED)]
+    assert linger.ended == [(NOW + MINUTE, CancelReason.LAPSED)]
 
 
 async def test_waiting_jobs_with_a_lost_lease_are_returned(shop: Workshop) -> None:

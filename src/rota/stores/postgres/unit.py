@@ -358,12 +358,20 @@ async def insert_new(
 
 
 async def _store(statements: Statements, new: Sequence[NewJob], now: datetime) -> None:
-    """Store the jobs; ContendedError if one exists already."""
-    for batch, bodies in _batches(new):
+    """Store the jobs; ContendedError if one exists already.
+
+    Callers that store the same keys do so in the same order: otherwise they could wait for each
+    other until the server ends one of them.
+    """
+    for batch, bodies in _batches(sorted(new, key=_key_of)):
         awaited = {one.job.id for one in batch if one.is_awaited}
         columns = encode_jobs([one.job for one in batch], bodies, awaited)
         if len(await statements.fetch(QUERIES.insert_missing, now, *columns)) < len(batch):
             raise ContendedError
+
+
+def _key_of(new: NewJob) -> tuple[str, str]:
+    return new.job.tenant, new.job.idempotency_key or ""
 
 
 def _batches(new: Sequence[NewJob]) -> Iterator[tuple[Sequence[NewJob], Sequence[str]]]:
