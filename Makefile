@@ -6,7 +6,7 @@ RUNS    := $(VENV)/.runtime
 TESTS   := $(VENV)/.installed
 SEEDS   ?= 0:2000
 JOBS    ?= 2
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 2)' 2> /dev/null || echo auto)
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2> /dev/null || echo auto)
 PYTEST  := $(BIN)/python -m pytest
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate
@@ -47,7 +47,9 @@ test: setup ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 lint types suite
 
 suite: browser mariadb pgbouncer load # types are checked meanwhile, on the core that loading leaves free
-	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal --durations=40 tests
+	@MAKEFLAGS= $(PYTEST) -n $(WORKERS) --dist worksteal --durations=40 tests || \
+	{ test $$? -eq 1 && echo "=== What failed above is run once more, alone ===" && \
+	MAKEFLAGS= $(PYTEST) --last-failed --last-failed-no-failures none --maxfail 3 -v tests; }
 
 browser: ## a browser for the tests of the pages, where one may be installed
 	@command -v chromium > /dev/null || tests/browser/install_chromium.sh

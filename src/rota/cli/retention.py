@@ -99,7 +99,7 @@ def set_rule(
 
         rota retention set ended=7d,results=1d --dry-run
         rota retention set ended=1d --kind log.message --yes
-        rota retention set audit=730d --everywhere --why "auditors ask for two years"
+        rota retention set audit=730d --everywhere --why "required by law"
     """
     body: dict[str, Any] = {"whose": "all" if everywhere else "own", "kind": kind}
     body |= {name: format_kept(kept) for name, kept in parse_keep(keep).given().items()}

@@ -1,4 +1,4 @@
-"""The contract over two hash tags and over two databases of MongoDB, with ``ROTA_TEST_SHARDS=all``.
+"""The contract over two shards of one sort on a server, with ``ROTA_TEST_SHARDS=all``.
 
 ``test_shards_on_servers.py`` runs it over one of each.
 """
@@ -9,6 +9,7 @@ from secrets import token_hex
 
 import pytest
 from tests.contract.shards.test_shards_on_servers import opener
+from tests.servers.schemas import Schemas
 from tests.servers.shared import new_mongo_database, shared_mongo_url, with_option
 
 from rota.testing.job_result_contract import JobResultContract
@@ -16,6 +17,17 @@ from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 if os.environ.get("ROTA_TEST_SHARDS") != "all":
     pytest.skip("two shards of one sort: ROTA_TEST_SHARDS=all", allow_module_level=True)
+
+
+class TestJobsOverTwoSchemas(JobResultContract, JobStoreContract):
+    @pytest.fixture
+    def job_store_factory(
+        self, postgres_database: str, postgres_schemas: Schemas
+    ) -> Iterator[JobStoreFactory]:
+        names = [postgres_schemas.take() for _ in range(2)]
+        yield opener(*(with_option(postgres_database, "schema", name) for name in names))
+        for name in names:
+            postgres_schemas.leave(name)
 
 
 class TestJobsOverTwoHashTags(JobResultContract, JobStoreContract):

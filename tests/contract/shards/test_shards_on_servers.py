@@ -1,16 +1,11 @@
 """A sharded store over stores on servers, put through the contract of job stores.
 
-A shard is a schema on PostgreSQL, a name and so a hash tag on Redis, and a database on MongoDB. By
-default the whole contract runs over two schemas and over a hash tag beside a database, so that a
-shard of each sort is used. Two of one sort on Redis and MongoDB: ``test_shards_of_one_sort.py``.
+A shard is a schema on PostgreSQL, a name and so a hash tag on Redis, and a database on MongoDB. The
+store has one of each. Two of one sort: ``test_shards_of_one_sort.py``.
 """
-
-from collections.abc import Iterator
 
 import pytest
 from tests.contract.shards.factory import shards_of
-from tests.servers.schemas import Schemas
-from tests.servers.shared import with_option
 
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import JobStore
@@ -25,18 +20,9 @@ def opener(*addresses: str) -> JobStoreFactory:
     return open_empty
 
 
-class TestJobsOverTwoSchemas(JobResultContract, JobStoreContract):
+class TestJobsOverServers(JobResultContract, JobStoreContract):
     @pytest.fixture
     def job_store_factory(
-        self, postgres_database: str, postgres_schemas: Schemas
-    ) -> Iterator[JobStoreFactory]:
-        names = [postgres_schemas.take() for _ in range(2)]
-        yield opener(*(with_option(postgres_database, "schema", name) for name in names))
-        for name in names:
-            postgres_schemas.leave(name)
-
-
-class TestJobsOverAHashTagAndADatabase(JobResultContract, JobStoreContract):
-    @pytest.fixture
-    def job_store_factory(self, redis_url: str, mongo_url: str) -> JobStoreFactory:
-        return opener(redis_url, mongo_url)
+        self, postgres_url: str, redis_url: str, mongo_url: str
+    ) -> JobStoreFactory:
+        return opener(postgres_url, redis_url, mongo_url)

@@ -316,12 +316,12 @@ async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice
         stage,
         folder,
         lambda: nullcontext(f"sqlite:///{folder / token_hex(4)}.db"),
-        most=None if IS_WHOLE else 3,
+        most=None if IS_WHOLE else 1,
     )
     toll.report("SQLite")
     assert toll.hits == toll.listed
     assert set(toll.hits) == {(verb, moment) for verb in VERBS for moment in MOMENTS}
-    assert toll.hits.total() >= 40
+    assert toll.hits.total() >= 25
 
 
 async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twice(
@@ -336,13 +336,13 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
         stage,
         tmp_path,
         lambda: nullcontext(with_option(postgres_database, "schema", f"crash_{token_hex(6)}")),
-        most=None if IS_WHOLE else 2,
+        most=None if IS_WHOLE else 1,
     )
     toll.report("PostgreSQL")
     assert set(toll.listed) >= {(verb, moment) for verb in VERBS for moment in ("before", "after")}
     assert {verb for verb, moment in toll.hits if moment == "commit"} >= {"insert", "sweep"}
     assert all(toll.hits[where] for where in toll.listed)
-    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30
+    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 17
 
 
 async def test_after_a_kill_at_any_write_to_mysql_nothing_is_lost_or_done_twice(
@@ -371,12 +371,12 @@ async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
         stage,
         tmp_path,
         lambda: nullcontext(with_option(redis_server_url, "name", f"crash-{token_hex(6)}")),
-        most=None if IS_WHOLE else 2,
+        most=None if IS_WHOLE else 1,
     )
     toll.report("Redis")
     assert set(toll.listed) >= {(verb, moment) for verb in VERBS for moment in MOMENTS}
     assert all(toll.hits[where] for where in toll.listed)
-    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 30
+    assert toll.hits.total() >= 0.9 * toll.listed.total() >= 17
 
 
 async def test_after_a_kill_at_any_write_to_mongo_nothing_is_lost_or_done_twice(

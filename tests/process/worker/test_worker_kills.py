@@ -39,7 +39,7 @@ pytestmark = pytest.mark.process
 
 SEED = 20_260_302
 WORKER_COUNT = 4
-JOB_COUNT = int(os.environ.get("KILL_LOOP_JOBS", "2000"))
+JOB_COUNT = int(os.environ.get("KILL_LOOP_JOBS", "1200"))
 LEAST_KILLS = 8
 WORKS_FOR = timedelta(milliseconds=120)
 """How long a job takes: all of them take long enough for that many kills."""

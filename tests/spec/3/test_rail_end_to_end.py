@@ -59,14 +59,14 @@ def count_held_back(story: Story) -> Counter[str]:
 
 async def test_two_years_of_check_ins_for_many_tenants_are_sent_once_each() -> None:
     cast = cast_tenants(50)
-    tenants = [*cast[:15], *cast[20:25], *cast[45:]]  # the last ten check in at night
+    tenants = [*cast[:12], *cast[20:25], *cast[45:]]  # the last ten check in at night
     async with await open_store("memory://") as store:
         story = Story(store, tenants, TWO_YEARS)
         await story.live()
     assert_each_was_sent_once(story)
     assert_none_was_sent_at_a_wrong_time(story)
-    assert len(story.sent) > 1_500
-    assert min(story.happened[what] for what in ("failures", "deferrals", "faults")) > 300
+    assert len(story.sent) > 1_000
+    assert min(story.happened[what] for what in ("failures", "deferrals", "faults")) > 200
     assert story.happened["deaths"] > 30
     assert story.happened["stalls"] >= story.happened["deaths"]
     assert story.happened["dead letters"] > 0
