@@ -52,7 +52,7 @@ suite: browser mariadb pgbouncer load # types are checked meanwhile, on the core
 	MAKEFLAGS= $(PYTEST) --last-failed --last-failed-no-failures none --maxfail 3 -v tests; }
 
 browser: ## a browser for the tests of the pages, where one may be installed
-	@command -v chromium > /dev/null || tests/browser/install_chromium.sh
+	@command -v chromium-headless-shell > /dev/null || tests/browser/install_chromium.sh
 
 # After the browser: only one program installs packages at a time.
 mariadb: | browser ## a MariaDB server for the tests of its store, where one may be installed

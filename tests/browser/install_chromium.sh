@@ -1,9 +1,12 @@
 #!/bin/sh
-# Debian's Chromium, where it may be installed; without it the browser tests are skipped, and say so.
-if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-    echo "There is no chromium here, and it cannot be installed: the browser tests will be skipped." >&2
-    exit 0
-fi
+# Debian's Chromium without a window, where it may be installed, or else with one. Without either the
+# browser tests are skipped, and say so.
+install() {
+    apt-get install -y -qq --no-install-recommends "$1" fonts-dejavu-core > /dev/null 2>&1
+}
 export DEBIAN_FRONTEND=noninteractive
-{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } > /dev/null ||
-    echo "Chromium could not be installed: the browser tests will be skipped." >&2
+if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq > /dev/null; then
+    install chromium-headless-shell && exit
+fi
+command -v chromium > /dev/null || install chromium ||
+    echo "There is no Chromium here, and it cannot be installed: browser tests will be skipped." >&2

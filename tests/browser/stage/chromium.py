@@ -27,8 +27,9 @@ expect.set_options(timeout=PATIENCE)
 
 
 def find_chromium() -> str | None:
-    """The program, if there is one on this machine."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    """The program, if there is one on this machine. The one without a window takes half the time."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def could_be_installed() -> bool:

@@ -104,4 +104,4 @@ def test_ci_runs_every_test_with_a_browser() -> None:
     )
     assert test.endswith(" suite")
     assert suite.startswith("browser ")
-    assert suite.endswith(" tests")
+    assert " --durations=40 tests ||" in suite

@@ -359,8 +359,8 @@ ORDER BY id
 LIMIT %(limit)s;
 
 -- name: accepted
--- What a list asks of a job; NULL for any. The index is one for all jobs, for a
--- status, for series, or for dead letters.
+-- What a list asks of a job; NULL for any. The index is one for all jobs, for a status, for series,
+-- or for dead letters.
 FROM rota_jobs FORCE INDEX (:index)
 WHERE tenant = %(tenant)s AND created_at BETWEEN %(first)s AND %(last)s
     AND priority BETWEEN %(lowest)s AND %(highest)s
