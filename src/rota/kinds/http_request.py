@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import httpx2
@@ -184,6 +185,12 @@ def read_retry_after(text: str | None, now: datetime) -> timedelta | None:
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)) - now
 
 
+@cache
+def _default_tls() -> ssl.SSLContext:
+    """The certificates that this host trusts. To read them takes 50 ms."""
+    return ssl.create_default_context()
+
+
 class HttpRequests:
     """Makes the request that a job asks for, and judges the answer by its status alone.
 
@@ -204,7 +211,7 @@ class HttpRequests:
     ) -> None:
         self._rules = rules
         self._keyring = keyring
-        self._tls = tls or ssl.create_default_context()
+        self._tls = tls or _default_tls()
         self._resolve = resolve
 
     async def __call__(self, context: Context) -> Snooze | Discard | None:
