@@ -27,7 +27,7 @@ expect.set_options(timeout=PATIENCE)
 
 
 def find_chromium() -> str | None:
-    """The program, if there is one on this machine. The one without a window takes half the time."""
+    """The program, if this machine has it. The one without a window takes half the time."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser")
     return next(filter(None, map(shutil.which, names)), None)
 
