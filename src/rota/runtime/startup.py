@@ -145,6 +145,7 @@ async def open_runtime(
 ) -> AsyncIterator[Runtime]:
     """Everything ready to run, on a store that is open while the context lasts."""
     registrations = () if plan.work is None else load_handlers(plan.work.references)
+    sender = None if plan.webhook is None else WebhookSender(plan.webhook)
     async with AsyncExitStack() as stack:
         listening = None if plan.binding is None else listen_on(plan.binding)
         if listening is not None:
@@ -156,7 +157,7 @@ async def open_runtime(
         for app in (*plan.apps, *list_apps(registrations)):
             await stack.enter_async_context(app.serving(store, clock))
         stats = StatsRecorder(store, clock)
-        resources = _Resources(store, clock, registrations, listening, stats)
+        resources = _Resources(store, clock, registrations, listening, stats, sender)
         port = None
         if plan.metrics is not None:
             port = await stack.enter_async_context(open_metrics_port(plan.metrics))
@@ -177,6 +178,7 @@ class _Resources(NamedTuple):
     registrations: Sequence[Registration]
     listening: Listening | None
     stats: StatsRecorder
+    sender: WebhookSender | None
 
 
 async def _assemble(
@@ -200,10 +202,9 @@ async def _assemble(
     if port is not None:
         followers.append(port.follow)
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
-    sender = None if plan.webhook is None else WebhookSender(plan.webhook)
     show = None if port is None else port.show
     every = read_configuration().watch_every
-    watch = Watch(resources.store, resources.clock, sender, every=every, show=show)
+    watch = Watch(resources.store, resources.clock, resources.sender, every=every, show=show)
     engine.follow(watch.events)
     observers.append(LoopPart("watch", watch.run))
     greet = None

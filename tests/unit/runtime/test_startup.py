@@ -8,10 +8,11 @@ import httpx2
 import pytest
 
 from rota.auth.tokens import is_well_formed
-from rota.errors import AddressUnusableError, InvalidStoreUrlError
+from rota.errors import AddressUnusableError, InvalidConfigurationError, InvalidStoreUrlError
 from rota.events import Event, JobSettled, JobStalled
 from rota.jobs import JobStatus
 from rota.kinds import BUILT_IN
+from rota.runtime.configuration import Webhook
 from rota.runtime.engines import WorkPlan
 from rota.runtime.startup import (
     REFUSES_ALL,
@@ -23,7 +24,7 @@ from rota.runtime.startup import (
     show_address,
 )
 from rota.runtime.web import Binding, listen_on
-from rota.runtime.wiring import open_store
+from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job
 
@@ -48,6 +49,22 @@ class Ear:
 @pytest.fixture
 def ear() -> Ear:
     return Ear()
+
+
+async def test_a_webhook_that_may_not_be_called_is_refused_before_a_store_is_made(
+    ear: Ear, tmp_path: Path
+) -> None:
+    plan = RuntimePlan(
+        store_url=f"sqlite:///{tmp_path}/rota.db",
+        binding=Binding(port=0),
+        work=WorkPlan(built_in=BUILT_IN),
+        webhook=Webhook("http://127.0.0.1/alerts"),
+    )
+    with pytest.raises(InvalidConfigurationError, match="alert-webhook url must begin with https"):
+        async with open_runtime(plan, ear.reporter):
+            pass
+    assert (ear.said, ear.tokens) == ([], [])
+    assert not (await inspect_store(plan.store_url)).exists
 
 
 async def test_a_new_store_is_given_a_token_and_a_first_job_that_runs(ear: Ear) -> None:
