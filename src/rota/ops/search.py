@@ -22,7 +22,7 @@ from rota.search.terms import CODE, KEY, KIND, PATH, PAYLOAD, QUEUE, WORD, list_
 MOST_SORTED = 1_000
 """The number of matches that can be sorted by anything but their creation, newest first."""
 
-MOST_SUGGESTED = 12
+MOST_SUGGESTED = 16
 NEWEST_SUGGESTED = 300
 """The number of newest jobs read for suggestions."""
 
