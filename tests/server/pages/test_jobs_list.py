@@ -27,7 +27,7 @@ async def test_the_page_finds_jobs_by_priority_and_time(
 ) -> None:
     await story.ask("old", priority=9, ago=30 * HOUR)
     await story.ask("late", priority=7, ago=3 * HOUR)
-    await story.ask("new", priority=2, ago=MINUTE, run_at=(START + HOUR).isoformat())
+    await story.ask("new", priority=2, ago=MINUTE, due_at=START + HOUR)
     assert await find(pages, "priority:7..") == ["late", "old"]
     assert await find(pages, "priority:..3") == ["new"]
     assert await find(pages, "priority:7") == ["late"]
@@ -87,6 +87,7 @@ def test_a_glimpse_is_short_and_masks_before_it_cuts() -> None:
     assert glimpse({"text": "x\u202ey"}, ()) == '{"text":"x\\u202ey"}'
     address = "x" * (LONGEST_GLIMPSE - 30) + " mysql://user:passphrase@host/" + "y" * 100
     assert "passph" not in glimpse([address], ())
-    for large in ([[1, 2, 3]] * 10_000, {str(number): {} for number in range(10_000)}):
+    larges: list[object] = [[[1, 2, 3]] * 10_000, {str(number): {} for number in range(10_000)}]
+    for large in larges:
         text = glimpse(large, ())
         assert (len(text), text[-1]) == (LONGEST_GLIMPSE + 1, "…")

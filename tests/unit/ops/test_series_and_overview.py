@@ -128,15 +128,15 @@ async def test_series_come_in_pages_and_only_to_their_tenant(
 
 async def test_series_are_found_by_a_part_of_their_names(store: MemoryStore, rail: Rail) -> None:
     for number in range(3):
-        await rail.schedule_recurring(f"Nightly report {number}", {}, interval="1h")
-        await rail.schedule_recurring(f"digest {number}", {}, interval="1h")
+        await rail.schedule_recurring(f"nightly.report-{number}", {}, interval="1h")
+        await rail.schedule_recurring(f"digest-{number}", {}, interval="1h")
     first = await list_series(store, "default", NOW, limit=2, match="REPORT")
     rest = await list_series(
         store, "default", NOW, cursor=first.next_cursor, limit=2, match="REPORT"
     )
     assert [len(first.items), len(rest.items), rest.has_more] == [2, 1, False]
     names = {it.name for it in (*first.items, *rest.items)}
-    assert names == {f"Nightly report {number}" for number in range(3)}
+    assert names == {f"nightly.report-{number}" for number in range(3)}
     assert not (await list_series(store, "default", NOW, match="weekly")).items
 
 
