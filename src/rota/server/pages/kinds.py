@@ -9,7 +9,6 @@ from starlette.responses import Response
 from rota.errors import InvalidInputError, NotFoundError
 from rota.jobs.fields import read_word
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.formats import format_count
 from rota.server.pages.overview import draw_durations, draw_throughput, format_ms
 from rota.server.pages.ranges import RANGES, Spans, load_stats, offer_ranges, read_spans
 from rota.server.pages.responses import stream_page
@@ -45,11 +44,13 @@ class KindRow(NamedTuple):
 
 
 class UsualRun(NamedTuple):
-    """How long the attempts of a kind took in the last days."""
+    """How long the attempts of a kind took in the range with this label."""
 
-    sentence: str
-    link: str
     durations: DurationStats
+    median: str
+    within_95: str
+    label: str
+    link: str
 
     def is_exceeded_by(self, length: timedelta) -> bool:
         """Whether an attempt of this length takes longer than 95 % of them."""
@@ -64,13 +65,13 @@ async def find_usual_run(visit: Visit, kind: str) -> UsualRun | None:
     durations = _sum_run_times(kind, found)
     if kind == OTHER or not durations.count:
         return None
-    median, longest = _show(durations.p50_ms), _show(durations.p95_ms)
-    runs = "run" if durations.count == 1 else "runs"
-    sentence = (
-        f"Half of the runs of this kind take up to {median}, 95 % up to {longest} "
-        f"({format_count(durations.count)} {runs} in the last {_USUAL_RANGE.label})."
+    return UsualRun(
+        durations,
+        _show(durations.p50_ms),
+        _show(durations.p95_ms),
+        _USUAL_RANGE.label,
+        visit.link("kinds", kind, range=_USUAL_RANGE.name),
     )
-    return UsualRun(sentence, visit.link("kinds", kind, range=_USUAL_RANGE.name), durations)
 
 
 async def show_kinds(visit: Visit) -> Response:
