@@ -77,6 +77,15 @@ def test_forms_work_without_javascript(invite: Invite) -> None:
     expect(page.locator("#rule-preview")).to_contain_text("45 minutes")
     page.get_by_role("button", name="Create schedule").click()
     expect(page.get_by_role("heading", name="Plain", level=1)).to_be_visible()
+    page = visitor.go("/schedules")
+    page.get_by_label("Name of a series or task").fill("PLAI")
+    page.get_by_role("button", name="Filter").click()
+    table = page.get_by_role("region", name="Series")
+    expect(table.get_by_role("row")).to_have_count(2)
+    table.get_by_role("button", name="Pause Plain").click()
+    expect(page.get_by_text("1 series paused.")).to_be_visible()
+    expect(page.get_by_label("Name of a series or task")).to_have_value("PLAI")
+    expect(table.get_by_role("row")).to_have_count(2)
 
 
 def test_the_pages_of_a_series_can_be_read_on_a_phone_at_night(invite: Invite) -> None:

@@ -172,7 +172,8 @@ def list_jobs(
     queue: Annotated[str | None, value("NAME", "Only jobs of this queue.")] = None,
     state: StateOption = None,
     search: Annotated[
-        str | None, value("TEXT", "Only matches, such as 'error:Timeout payload.order=7'.")
+        str | None,
+        value("TEXT", "Only matches, such as 'error:Timeout created:2h.. priority:7..'."),
     ] = None,
     kind: Annotated[str | None, value("NAME", "Only jobs of this kind.")] = None,
     match: Annotated[str | None, value("TEXT", "Only jobs that contain this text.")] = None,
@@ -194,6 +195,7 @@ def list_jobs(
         rota jobs list
         rota jobs list --state failed --queue mail
         rota jobs list --search 'error:Timeout payload.order=7'
+        rota jobs list --search 'created:2h.. priority:7..'
         rota jobs list --match invoice-4711 --limit 200 --json
         rota jobs list --url https://rota.example --token-file ~/.rota-token
     """

@@ -12,6 +12,7 @@ from rota.errors import InvalidCursorError, InvalidInputError
 from rota.jobs import Job, check_limit, decode_cursor, encode_cursor
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.rail.jobs import RailStore
+from rota.search.bounds import EXAMPLES
 from rota.search.index import IndexChangedError, Parts, count_terms, read_state
 from rota.search.lookup import find_matches
 from rota.search.query import FIELDS, PAYLOAD_FIELD, JobQuery, Sort, list_tokens
@@ -21,7 +22,7 @@ from rota.search.terms import CODE, KEY, KIND, PATH, PAYLOAD, QUEUE, WORD, list_
 MOST_SORTED = 1_000
 """The number of matches that can be sorted by anything but their creation, newest first."""
 
-MOST_SUGGESTED = 12
+MOST_SUGGESTED = 16
 NEWEST_SUGGESTED = 300
 """The number of newest jobs read for suggestions."""
 
@@ -107,11 +108,12 @@ def _read_cursor(cursor: str) -> Place:
 
 
 async def suggest(store: RailStore, tenant: str, text: str) -> list[Suggestion]:
-    """Ways to go on with the last word of a query: fields, and values that jobs have."""
+    """Ways to go on with the last word of a query: fields, ranges, and values that jobs have."""
     tokens = [] if not text or text[-1:].isspace() else list(list_tokens(text))
     last = tokens[-1] if tokens else ""
     before = text[: len(text) - len(last)]
     found = [] if ":" in last or "=" in last else _suggest_fields(before, last)
+    found += _suggest_ranges(before, last)
     for letter, start, written in _list_choices(last):
         counts = await _count_terms(store, tenant, letter + start)
         for term, count in counts.most_common(MOST_SUGGESTED):
@@ -138,6 +140,15 @@ _FIELD_LETTERS = {"kind": KIND, "queue": QUEUE, "name": WORD, "key": KEY, "error
 def _suggest_fields(before: str, last: str) -> list[Suggestion]:
     names = (*(f"{name}:" for name in FIELDS), PAYLOAD_FIELD)
     return [Suggestion(before + name, name, "field") for name in names if name.startswith(last)]
+
+
+def _suggest_ranges(before: str, last: str) -> list[Suggestion]:
+    name, _, value = last.partition(":")
+    return [
+        Suggestion(f"{before}{name}:{example}", example, meaning)
+        for example, meaning in EXAMPLES.get(name, {}).items()
+        if example.startswith(value)
+    ]
 
 
 def _list_choices(last: str) -> list[tuple[str, str, str]]:

@@ -226,17 +226,28 @@ async def list_series(
     cursor: str | None = None,
     limit: int = 20,
     has_runs: bool = True,
+    match: str = "",
 ) -> SeriesPage:
-    """The tenant's live series, each with its next occurrences and, ``has_runs``, its last run."""
+    """The tenant's live series, each with its next occurrences and, ``has_runs``, its last run.
+
+    With ``match`` only those with this text in their name; case does not matter.
+    """
     check_limit(limit)
     after = "" if cursor is None else _read_cursor(cursor)
     live, is_cut = await find_next_jobs(store, tenant)
-    ids = sorted(origin for origin in live if origin > after)
+    ids = sorted(
+        origin for origin, job in live.items() if origin > after and has_text(job.name, match)
+    )
     chosen = ids[:limit]
     runs = await _find_runs(store, tenant, chosen if has_runs else (), 1)
     shown = [(live[origin], runs[origin]) for origin in chosen]
     items = await call_in_thread(lambda: _summarize_all(shown, now))
     return SeriesPage(items, chosen[-1] if len(ids) > limit else None, is_cut)
+
+
+def has_text(name: str, match: str) -> bool:
+    """Whether a name has this text in it; case does not matter."""
+    return match.casefold() in name.casefold()
 
 
 async def list_ended_series(store: RailStore, tenant: str) -> tuple[SeriesSummary, ...]:

@@ -4,15 +4,16 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from rota.errors import invalid
-from rota.jobs import Job, JobFilter, JobState, find_state
+from rota.jobs import PAUSED_UNTIL, Job, JobFilter, JobState, find_state
 from rota.jobs.identity import normalize_job_id
 from rota.jobs.job_state import STATES_OF, parse_states
+from rota.search.bounds import Times, read_priorities, read_times
 from rota.search.terms import (
     CODE,
     ERROR,
@@ -48,8 +49,9 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     ``text`` is a job id, or words: each begins a word of the name or the kind, or begins the id or
     the key. ``kind`` is a kind. ``clauses`` come from ``parse_query``, and so do ``literals``: what
     is not a plain word stands in the name, kind, key or id just so. ``states`` are some of the
-    states of the wanted status, as of ``as_of``, or as of a job's last change. With
-    ``looks_at_all`` the search reads every job instead of the index.
+    states of the wanted status, as of ``as_of``, or as of a job's last change. ``due`` is from when
+    and until before when a job is due. With ``looks_at_all`` the search reads every job instead of
+    the index.
     """
 
     text: str | None = None
@@ -62,6 +64,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     looks_at_all: bool = False
     states: frozenset[JobState] = frozenset()
     as_of: datetime | None = None
+    due: Times = (None, None)
 
     def __post_init__(self) -> None:
         if self.kind is not None and len(self.kind) > LONGEST_TEXT:
@@ -73,7 +76,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     def is_plain(self) -> bool:
         """Whether the store can answer the query by itself."""
         has_words = self.text or self.all_clauses or self.literals
-        return not (has_words or self.id_start or self.states)
+        return not (has_words or self._is_of_record)
 
     @property
     def is_of_terms(self) -> bool:
@@ -81,7 +84,12 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
         own = self.wanted
         has_others = own != JobFilter(tenant=own.tenant, queue=own.queue, status=own.status)
         literals = self.literals or _list_literals(self.text or "")
-        return not (has_others or literals or self.id_start or self.states)
+        return not (has_others or literals or self._is_of_record)
+
+    @property
+    def _is_of_record(self) -> bool:
+        """Whether it asks for what neither a filter nor a term tells."""
+        return bool(self.id_start or self.states or any(self.due))
 
     @property
     def job_id(self) -> str | None:
@@ -94,13 +102,11 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
         return _list_needs(self.clauses, self.text, self.kind)[0]
 
     def within(self, wanted: JobFilter) -> "JobQuery":
-        """The query with a filter on top. What the query itself says about a field stays."""
-        own = {
-            name: value
-            for name, value in msgspec.structs.asdict(self.wanted).items()
-            if value is not None
-        }
-        return replace(self, wanted=replace(wanted, **own))
+        """The query with a filter on top. What the query itself says about a field stays.
+
+        A range that both have is narrowed to what is in both.
+        """
+        return replace(self, wanted=_narrow(wanted, self.wanted))
 
     def check_tenant(self, tenant: str) -> None:
         """Refuse a query for jobs of another tenant than the one that is searched."""
@@ -112,7 +118,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def accepts(self, job: Job) -> bool:
         """Whether the job matches all but the filter, which the store applies."""
-        if not _begins(job, self.id_start):
+        if not _begins(job, self.id_start) or not _is_within(job.due_at, self.due):
             return False
         if self.job_id is not None and self.job_id != job.id:
             return False
@@ -156,14 +162,40 @@ def _begins(job: Job, id_start: str) -> bool:
     return not id_start or job.id.replace("-", "").startswith(id_start.replace("-", "").lower())
 
 
+def _is_within(instant: datetime, times: Times) -> bool:
+    since, until = times
+    return (since is None or instant >= since) and (until is None or instant < until)
+
+
+_NARROWER: dict[str, Callable[..., Any]] = {
+    "priority_min": max,
+    "priority_max": min,
+    "created_after": max,
+    "created_before": min,
+}
+
+
+def _narrow(wanted: JobFilter, own: JobFilter) -> JobFilter:
+    """The filter with the given fields of ``own``; of two bounds, the narrower one."""
+    given = {
+        name: value for name, value in msgspec.structs.asdict(own).items() if value is not None
+    }
+    for name, choose in _NARROWER.items():
+        other = getattr(wanted, name)
+        if name in given and other is not None:
+            given[name] = choose(given[name], other)
+    return replace(wanted, **given)
+
+
 def parse_query(text: str, as_of: datetime | None = None) -> JobQuery:
     """Read what a person typed at ``as_of``.
 
     Words stand for words of names and kinds, and for the beginning of ids and keys. ``kind:``,
     ``queue:``, ``key:``, ``id:``, ``name:``, ``error:``, ``state:``, ``tenant:`` and
-    ``payload.path=`` ask for one field, ``sort:`` for an order. Quotes keep spaces together. A star
-    at the end of a kind, a key or a payload's value stands for any ending. InvalidInputError says
-    what is wrong.
+    ``payload.path=`` ask for one field, ``priority:``, ``created:`` and ``due:`` for a range,
+    ``sort:`` for an order. Quotes keep spaces together. A star at the end of a kind, a key or a
+    payload's value stands for any ending. Dates and times without an offset are in the zone of
+    ``as_of``. InvalidInputError says what is wrong.
     """
     if len(text) > LONGEST_TEXT:
         raise invalid("q", f"must have at most {LONGEST_TEXT} characters, got {len(text)}")
@@ -255,6 +287,33 @@ def add_state(query: JobQuery, value: str) -> JobQuery:
     )
 
 
+def _add_priority(query: JobQuery, value: str) -> JobQuery:
+    lowest, highest = read_priorities(value)
+    own = JobFilter(priority_min=lowest, priority_max=highest)
+    return replace(query, wanted=_narrow(query.wanted, own))
+
+
+def _read_times(query: JobQuery, field: str, value: str) -> Times:
+    if query.as_of is None:
+        raise invalid("as_of", f"is missing: {field}:{value} is relative to it")
+    return read_times(field, value, query.as_of)
+
+
+def _add_created(query: JobQuery, value: str) -> JobQuery:
+    since, until = _read_times(query, "created", value)
+    own = JobFilter(created_after=since, created_before=until)
+    return replace(query, wanted=_narrow(query.wanted, own))
+
+
+def _add_due(query: JobQuery, value: str) -> JobQuery:
+    """A paused job is not due at any time."""
+    since, until = _read_times(query, "due", value)
+    first, last = query.due
+    starts = [each for each in (since, first) if each is not None]
+    ends = [each for each in (until, last, PAUSED_UNTIL) if each is not None]
+    return replace(query, due=(max(starts, default=None), min(ends)))
+
+
 def _add_sort(query: JobQuery, value: str) -> JobQuery:
     for sort in SORTS:
         if sort == value.lower():
@@ -283,6 +342,9 @@ FIELDS: dict[str, Callable[[JobQuery, str], JobQuery]] = {
     "key": _starred(KEY),
     "id": _add_id,
     "error": _add_error,
+    "priority": _add_priority,
+    "created": _add_created,
+    "due": _add_due,
     "sort": _add_sort,
 }
 """What may stand before a colon."""

@@ -57,13 +57,17 @@ async def test_attempts_have_their_errors(both: Neighbours) -> None:
 
 
 async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> None:
-    mail = await make(both, name="Send MAIL", kind="send")
+    mail = await make(both, name="Send MAIL", kind="send", priority=8)
     await make(both, name="other", kind="digest")
     for query, found in (
         ("q=kind:send mail", [mail["id"]]),
         ("q=state:ready&text=mail", [mail["id"]]),
         ("q=state:failed mail&status=READY", []),
         ("q=kind:send&index=false", [mail["id"]]),
+        ("q=priority:8.. created:1h..", [mail["id"]]),
+        ("q=priority:8..&priority_max=7", []),
+        ("q=mail due:..now", []),
+        ("q=mail due:..%2B1h", [mail["id"]]),
         ("text=mail", [mail["id"]]),
         ("kind=send", [mail["id"]]),
         (f"text={mail['id']}", [mail["id"]]),
@@ -78,6 +82,7 @@ async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> 
     whole = (await both.ours.get(f"{JOBS}/search?q=mail&sort=oldest")).json()
     assert whole["progress"] == {"searched_until": None, "share": 1.0}
     assert field_of(await both.ours.get(f"{JOBS}/search?q=colour:red")) == "q"
+    assert field_of(await both.ours.get(f"{JOBS}/search?q=created:<2h")) == "q"
     assert field_of(await both.ours.get(f"{JOBS}/search?sort=best")) == "sort"
     counts = (await both.ours.get(f"{JOBS}/counts?q=mail")).json()
     assert counts["counts"] == dict.fromkeys(JobState, 0) | {"due": 1}

@@ -6,12 +6,14 @@ from datetime import timedelta
 
 import httpx2
 import pytest
-from tests.browser.stage.story import MINUTE, Story
+from tests.browser.stage.story import HOUR, MINUTE, Story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.jobs import Attempt
 from rota.server.pages.timeline import fold_traceback, make_strip, make_timeline, read_log
 from rota.server.pages.tree import MOST_BRANCHES, grow_tree
+from rota.stores.protocol import DocumentWrite
+from rota.telemetry.stats import HOURS, DurationCount, MinuteStats, PartStats, encode
 from rota.testing import a_job
 
 SECOND = timedelta(seconds=1)
@@ -191,3 +193,47 @@ async def test_a_dead_job_offers_what_the_caller_may_do(
     shown = (await client.get(f"/admin/jobs/{job.id}")).text
     known = ("Run now", "Retry…", "Discard…", "Edit and retry…", "Edit…", "Duplicate…", "Cancel…")
     assert [each for each in known if f">{each}<" in shown] == labels
+
+
+async def count_runs(story: Story, kind: str, milliseconds: list[float], days_ago: int = 1) -> None:
+    """Runs of a kind that ended that long ago."""
+    found = DurationCount()
+    for each in milliseconds:
+        found.add(each)
+    at = HOURS.start_of(START - timedelta(days=days_ago))
+    part = PartStats(kind, "default", len(milliseconds), handler=found.freeze())
+    body = encode([MinuteStats(at=at, succeeded=len(milliseconds), parts=(part,))])
+    key = HOURS.key_of(story.tenant, at)
+    await story.store.write_all([DocumentWrite(HOURS.collection, key, None, body)])
+
+
+async def test_a_job_says_how_long_its_kind_usually_runs(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    job = await story.ask("Sum", kind="sum", ago=3 * MINUTE)
+    other = await story.ask("Sum", kind="other", ago=3 * MINUTE)
+    url = f"/admin/jobs/{job.id}"
+    assert "Half of the runs" not in (await pages.get(url)).text
+    await count_runs(story, "sum", [1_000.0] * 30 + [4_000.0] * 2)
+    text = (await pages.get(url)).text
+    found = re.search(r"take up to (\S+ m?s), 95 % up to (\S+ m?s) \(32 runs in the last 7 d", text)
+    assert found is not None
+    row = (await pages.get("/admin/kinds/sum?range=7d")).text
+    assert f"<dd>{found[1]}<small>run time" in row
+    assert f"<dd>{found[2]}<small>run time" in row
+    assert "longer than 95 %" not in text
+    await count_runs(story, "other", [1_000.0], days_ago=2)
+    assert "Half of the runs" not in (await pages.get(f"/admin/jobs/{other.id}")).text
+
+
+@pytest.mark.parametrize(
+    ("runs", "ago", "is_slow"), [(20, 5 * SECOND, True), (20, SECOND, False), (19, HOUR, False)]
+)
+async def test_a_run_that_takes_unusually_long_is_marked(
+    story: Story, pages: httpx2.AsyncClient, runs: int, ago: timedelta, *, is_slow: bool
+) -> None:
+    job = await story.start(await story.ask("Sum", kind="sum", ago=2 * HOUR), ago)
+    await count_runs(story, "sum", [2_000.0] * runs)
+    text = (await pages.get(f"/admin/jobs/{job.id}")).text
+    assert "Half of the runs" in text
+    assert ("longer than 95 % of runs of this kind" in text) is is_slow

@@ -23,9 +23,10 @@ from rota.rail.jobs import RailContext
 from rota.scheduler.declared import DECLARED, LATEST
 from rota.scheduler.history import RunHistory, TaskRun
 from rota.server import ServerSettings, create_app
+from rota.server.pages import schedules
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentWrite
-from rota.testing import VirtualClock
+from rota.testing import VirtualClock, seed_tasks
 
 HOUR = timedelta(hours=1)
 RULE = {"when": "0 9 * * mon-fri", "zone": "Europe/Berlin"}
@@ -72,6 +73,42 @@ async def test_a_series_is_paused_resumed_and_run_now_on_its_page(
     assert (await pages.post(f"{url}/run-now", data={"why": ""})).status_code == 303
     assert "due" in (await pages.get(url)).text
     assert (await pages.post(f"{url}/nonsense", data={"why": ""})).status_code == 404
+
+
+async def test_schedules_are_filtered_by_name_page_by_page_and_after_an_action(
+    story: Story, store: OpenStore, pages: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "MOST_SERIES", 2)
+    rule = {"cronExpression": "0 * * * *", "retryDelayMs": 1_000}
+    await seed_tasks(store, [{"name": name, **rule} for name in ("Report disk", "Rotate logs")])
+    for number in range(3):
+        await make_series(story, f"Nightly report {number}")
+        await make_series(story, f"Digest {number}")
+    first = (await pages.get("/admin/schedules", params={"match": "report"})).text
+    assert 'value="report"' in first
+    assert "Digest" not in first
+    assert "Processing" not in first
+    assert "Report disk" in first
+    assert "Rotate logs" not in first
+    older = re.search(r'rel="next" href="([^"]*)"', first)
+    assert older is not None
+    rest = (await pages.get(unescape(older[1]))).text
+    names = {f"Nightly report {number}" for number in range(3)}
+    assert {name for name in names if name in first + rest} == names
+    assert "Digest" not in rest
+    assert 'href="/admin/schedules?match=report"' in rest
+    pause = re.search(r'action="(/admin/jobs/[^"]*/pause)"', first)
+    assert pause is not None
+    assert '<input type="hidden" name="match" value="report">' in first
+    done = await pages.post(pause[1], data={"back": "schedules", "match": "report"})
+    assert done.headers["location"] == "/admin/schedules?done=paused&match=report"
+    none = (await pages.get("/admin/schedules", params={"match": "we<ekly"})).text
+    assert "No series matches" in none
+    assert "No task matches" in none
+    assert "we<ekly" not in none
+    refused = await pages.get("/admin/schedules", params={"match": "x" * 256})
+    assert refused.status_code == 400
+    assert "at most 255 characters, got 256" in refused.text
 
 
 async def test_an_edit_shows_what_changes_before_it_is_saved(

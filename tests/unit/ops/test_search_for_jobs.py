@@ -6,13 +6,15 @@ import pytest
 
 from rota.errors import InvalidInputError
 from rota.jobs import JobFilter
+from rota.ops.job_counts import count_states
 from rota.ops.search import search_jobs
 from rota.search import lookup
-from rota.search.query import JobQuery
+from rota.search.query import JobQuery, parse_query
 from rota.stores.memory import MemoryStore
 from rota.testing import a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 async def test_names_and_kinds_are_searched_case_insensitively(store: MemoryStore) -> None:
@@ -75,6 +77,35 @@ async def test_bad_questions_are_refused_by_their_field(store: MemoryStore) -> N
         JobQuery(kind="x" * 256)
     with pytest.raises(InvalidInputError, match="limit"):
         await search_jobs(store, "default", JobQuery(text="x"), limit=0)
+
+
+async def test_jobs_are_found_and_counted_by_priority_and_time(store: MemoryStore) -> None:
+    jobs = [
+        a_job(
+            name="mail" if number % 2 else "other",
+            priority=number % 10 + 1,
+            created_at=NOW - number * HOUR,
+            due_at=NOW + (15 - number) * HOUR,
+        )
+        for number in range(30)
+    ]
+    await store.insert(jobs, NOW)
+
+    async def find(text: str) -> list[int]:
+        page = await search_jobs(store, "default", parse_query(text, NOW), limit=100)
+        assert not page.has_more
+        counts = await count_states(store, "default", parse_query(text, NOW), NOW)
+        assert sum(counts.counts.values()) == len(page.items)
+        places = {job.id: number for number, job in enumerate(jobs)}
+        return [places[job.id] for job in page.items]
+
+    assert await find("priority:9..") == [8, 9, 18, 19, 28, 29]
+    assert await find("created:2h..") == [0, 1, 2]
+    assert await find("created:..1d priority:..6") == [25]
+    assert await find("due:now..+2h") == [14, 15]
+    assert await find("mail due:..10h") == [27, 29]
+    assert await find("mail created:5h.. due:+11h..") == [1, 3]
+    assert await find(f"id:{jobs[4].id[:8]} {jobs[4].id} due:..now") == []
 
 
 def _s(number: int) -> timedelta:

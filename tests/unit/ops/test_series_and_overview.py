@@ -126,6 +126,20 @@ async def test_series_come_in_pages_and_only_to_their_tenant(
         await list_series(store, "default", NOW, cursor="nonsense")
 
 
+async def test_series_are_found_by_a_part_of_their_names(store: MemoryStore, rail: Rail) -> None:
+    for number in range(3):
+        await rail.schedule_recurring(f"nightly.report-{number}", {}, interval="1h")
+        await rail.schedule_recurring(f"digest-{number}", {}, interval="1h")
+    first = await list_series(store, "default", NOW, limit=2, match="REPORT")
+    rest = await list_series(
+        store, "default", NOW, cursor=first.next_cursor, limit=2, match="REPORT"
+    )
+    assert [len(first.items), len(rest.items), rest.has_more] == [2, 1, False]
+    names = {it.name for it in (*first.items, *rest.items)}
+    assert names == {f"nightly.report-{number}" for number in range(3)}
+    assert not (await list_series(store, "default", NOW, match="weekly")).items
+
+
 async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: VirtualClock) -> None:
     once = RetryPolicy(max_attempts=1)
     parent = a_job(queue="mail", due_at=NOW - HOUR, retry_policy=once, created_at=NOW - HOUR)

@@ -23,7 +23,7 @@ from rota.ops.search import search_jobs, suggest
 from rota.search import index, indexer, lookup
 from rota.search.index import BLOCKS, HEADS, OPEN_JOBS, STATES, read_state
 from rota.search.indexer import forget_index
-from rota.search.query import parse_query
+from rota.search.query import FIELDS, parse_query
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import KeptJob
 from rota.testing import VirtualClock, a_job
@@ -308,7 +308,9 @@ async def test_suggestions_come_from_the_index(store: MemoryStore, clock: Virtua
     ]
     assert sorted(await texts("error:")) == ["error:KeyError", "error:Timeout"]
     assert "welcome" in await texts("wel")
-    assert len(await texts("")) == 10
+    assert await texts("") == [*(f"{name}:" for name in FIELDS), "payload."]
+    assert await texts("mail created:1") == ["mail created:1h..", "mail created:1d.."]
+    assert await texts("prio") == ["priority:"]
 
 
 async def test_broad_ranges_of_terms_are_left_to_the_jobs_themselves(

@@ -96,7 +96,10 @@ class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = None
     q: Annotated[
         SearchText | None,
-        Meta(description="Words and fields: kind:email state:dead payload.order=7 welcome."),
+        Meta(
+            description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
+            "created:2h.. welcome."
+        ),
     ] = None
     kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
     queue: QueueName | None = None

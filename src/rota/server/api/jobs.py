@@ -448,7 +448,10 @@ class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     q: Annotated[
         SearchText | None,
-        Meta(description="Words and fields: kind:email state:dead payload.order=7 welcome."),
+        Meta(
+            description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
+            "created:2h.. welcome."
+        ),
     ] = None
     text: Annotated[
         SearchText | None,

@@ -1,7 +1,8 @@
 """Times, durations, payloads and errors as text for people."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from rota.escape import escape, escape_json
 from rota.jobs import PAUSED_UNTIL
 
 LONGEST_SHOWN = 20_000
+LONGEST_GLIMPSE = 120
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _SECOND = timedelta(seconds=1)
@@ -90,6 +92,28 @@ def show_payload(payload: object, masked_words: Collection[str]) -> tuple[Lines,
     """The payload with secrets masked, and whether anything was masked."""
     masked = mask_secrets(payload, masked_words)
     return show_json(masked), masked != payload
+
+
+def glimpse(payload: Any, masked_words: Collection[str]) -> str:
+    """The beginning of a payload on one line, with secrets masked; nothing for an empty one."""
+    if not payload and payload in (None, {}, []):
+        return ""
+    begun = _take_first(payload, iter(range(LONGEST_GLIMPSE)))
+    text = escape_json(msgspec.json.encode(mask_secrets(begun, masked_words)).decode())
+    return text if len(text) <= LONGEST_GLIMPSE else f"{text[:LONGEST_GLIMPSE]}…"
+
+
+def _take_first(value: Any, room: Iterator[int]) -> Any:
+    """The value without the parts for which there is no room, so that a large one costs little.
+
+    Each part takes a character or more.
+    """
+    if isinstance(value, dict):
+        named = zip(room, value.items(), strict=False)
+        return {name: _take_first(part, room) for _, (name, part) in named}
+    if isinstance(value, list):
+        return [_take_first(part, room) for _, part in zip(room, value, strict=False)]
+    return value
 
 
 def show_text(text: str) -> Lines:

@@ -17,6 +17,7 @@ from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
 from rota.server.pages.formats import Lines, format_length, format_local, show_json
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
+from rota.server.pages.kinds import UsualRun, find_usual_run
 from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
@@ -148,6 +149,7 @@ async def _read(visit: Visit, job: Job) -> dict[str, Any]:
     attempts = await store.attempts(visit.tenant, job.id)
     explanation = await explain_job(store, visit.context.clock, visit.tenant, job.id)
     progress = await read_progress(store, [job])
+    usual = await find_usual_run(visit, job.kind)
     return {
         "sign": sign_of(job, visit.now),
         "explanation": explanation,
@@ -157,12 +159,18 @@ async def _read(visit: Visit, job: Job) -> dict[str, Any]:
         "steps": make_timeline(job, attempts, visit.now, _read_number(visit.ask("attempt"))),
         "strip": make_strip(job, attempts, visit.now),
         "attempts": attempts,
+        "usual": usual,
+        "is_slow": usual is not None and _runs_longer(job, usual, visit.now),
         "drawing": await find_drawing(visit, job, MOST_BESIDE),
         "values": await _show_values(visit, job),
         "progress": progress.get(job.id),
         "acts": await find_audit_entries(store, visit.tenant, [job.id], job.created_at),
         "facts": [*list_facts(job, visit.link), *await _list_removal(visit, job)],
     }
+
+
+def _runs_longer(job: Job, usual: UsualRun, now: datetime) -> bool:
+    return job.lease is not None and usual.is_exceeded_by(now - job.lease.taken_at)
 
 
 async def _show_values(visit: Visit, job: Job) -> list[Value]:
@@ -213,7 +221,7 @@ async def act_on_job(visit: Visit) -> Response:
     act, done = verbs[verb]
     await act(job.id, who=visit.caller.who, why=form.one("why") or None)
     if form.one("back") == "schedules":
-        return go_to(visit.link("schedules", done=done))
+        return go_to(visit.link("schedules", done=done, match=form.one("match")))
     return go_to(visit.link("jobs", job.id, done=done))
 
 

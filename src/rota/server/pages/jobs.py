@@ -14,6 +14,7 @@ from rota.ops.job_counts import StateCounts, count_states
 from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
 from rota.server.http.guards import HOME
+from rota.server.pages.formats import glimpse
 from rota.server.pages.responses import render_page, render_part, stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
@@ -40,6 +41,21 @@ VIEWS = {
     "Slow today": {"state": "completed", "since": "1d", "sort": "duration"},
 }
 """Filters that operators ask for again and again."""
+
+HINTS = (
+    ("welcome", "a word of the name or kind, or an id or a key, that begins so"),
+    ("kind:mail.send  kind:mail*", "a kind, or all that begin so; also queue: name: key: id:"),
+    ("error:Timeout", "a word or the code of the last error"),
+    ("payload.order=7", "a value in the payload"),
+    ("state:dead,discarded", "one state, or one of several"),
+    ("priority:7  priority:7..  priority:2..5", "a priority, or a range of them"),
+    ("created:2h..", "created 2 hours ago or later"),
+    ("created:..7d", "created more than 7 days ago"),
+    ("created:2026-05-01  created:2026-05-01..2026-05-03", "created on a day, or on several"),
+    ("due:..now  due:now..+1h", "due by now, or in the next hour"),
+    ("sort:duration  tenant:acme", "another order; another tenant"),
+)
+"""What can be typed, and what it finds. A time without an offset is in the zone of the pages."""
 
 USUAL = frozenset(
     {
@@ -89,7 +105,7 @@ class ChosenJobs(NamedTuple):
             queue=self.queue or None,
             created_after=None if length is None else visit.now - length,
         )
-        query = parse_query(self.text, visit.now).within(wanted)
+        query = parse_query(self.text, visit.now.astimezone(visit.shown_zone)).within(wanted)
         if self.state:
             query = add_state(query, self.state)
         sort = next((each for each in SORTS if each == self.sort), query.sort)
@@ -136,6 +152,7 @@ def _describe(
         "problem": problem,
         "other_tenant": other_tenant,
         "other_search": f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
+        "hints": HINTS,
         "progress": page.progress,
         "most_shown": MOST_SHOWN,
         "tabs": _list_tabs(chosen, visit),
@@ -145,7 +162,10 @@ def _describe(
         "ages": [(value, label) for value, (label, _) in AGES.items()],
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
-        "rows": make_rows(page.items, visit.now),
+        "rows": [
+            row._replace(payload=glimpse(row.job.payload, visit.context.masked_words))
+            for row in make_rows(page.items, visit.now)
+        ],
         "older": visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
         "newest": visit.link("jobs", **here) if cursor else None,
         "scan_link": visit.link("jobs", **{**here, "scan": "yes"}),
@@ -242,7 +262,7 @@ async def _count(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> StateCoun
     """The counts, for a while from memory if they take long."""
     same = chosen._replace(state="", sort="").query
     return await visit.cached(
-        f"states {same}",
+        f"states {visit.shown_zone} {same}",
         lambda: count_states(visit.context.store, visit.tenant, query, visit.now),
     )
 

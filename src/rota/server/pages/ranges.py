@@ -83,17 +83,21 @@ def offer_ranges() -> list[tuple[str, str]]:
     ]
 
 
-async def read_spans(visit: Visit) -> Spans:
-    """The statistics of the chosen range, up to now."""
-    chosen = choose_range(visit)
-    period = chosen.resolution.period
-    until = chosen.resolution.start_of(visit.now) + period
+async def load_stats(visit: Visit, chosen: Range) -> tuple[list[MinuteStats], datetime]:
+    """The statistics of a range, up to now, and when it begins."""
+    until = chosen.resolution.start_of(visit.now) + chosen.resolution.period
     since = until - chosen.lasting
 
     async def load() -> list[MinuteStats]:
         return await read_stats(visit.context.store, visit.tenant, since, until, chosen.resolution)
 
-    found = await visit.cached(f"stats {chosen.name} {until}", load)
+    return await visit.cached(f"stats {chosen.name} {until}", load), since
+
+
+async def read_spans(visit: Visit) -> Spans:
+    """The statistics of the chosen range, up to now."""
+    chosen = choose_range(visit)
+    found, since = await load_stats(visit, chosen)
     stats = sum_spans(found, since, chosen)
     walls = [it.at.astimezone(visit.shown_zone) for it in stats]
     return Spans(chosen, stats, [it.strftime(chosen.format) for it in walls], f"{walls[-1]:%Z}")

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from rota.errors import InvalidRequestError
 from rota.jobs import Job, JobFilter, JobState, JobStatus
-from rota.ops.series import SeriesSummary, list_series
+from rota.ops.series import SeriesPage, SeriesSummary, has_text, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
 from rota.scheduler.policy import SchedulerContext
 from rota.server.pages.formats import format_distance
@@ -26,6 +27,7 @@ MOST_LOOKED_AT = 500
 """The number of READY jobs searched for due ones."""
 
 MOST_SERIES = 50
+LONGEST_MATCH = 255
 
 _STEP = 100
 _NO_TASKS = TaskStanding(tasks=(), scheduler_count=0, unreadable=())
@@ -58,18 +60,27 @@ class TaskRow(NamedTuple):
 
 
 async def show_schedules(visit: Visit) -> Response:
-    return await stream_page(visit, "schedules.html", lambda: _read(visit), page="schedules")
+    match = visit.ask("match").strip()
+    if len(match) > LONGEST_MATCH:
+        reason = f"must have at most {LONGEST_MATCH} characters, got {len(match)}"
+        raise InvalidRequestError("match", reason)
+    return await stream_page(
+        visit, "schedules.html", lambda: _read(visit, match), page="schedules", match=match
+    )
 
 
-async def _read(visit: Visit) -> dict[str, Any]:
+async def _read(visit: Visit, match: str) -> dict[str, Any]:
     store, clock = visit.context.store, visit.context.clock
     cursor = visit.ask("cursor") or None
+
+    async def list_some() -> SeriesPage:
+        return await list_series(
+            store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES, match=match
+        )
+
     depths, page, rules, tasks = await gather(
         store.survey(visit.now, visit.tenant),
-        visit.cached(
-            f"series {cursor}",
-            lambda: list_series(store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES),
-        ),
+        visit.cached(f"series {cursor} {match}", list_some),
         read_context(store, clock, visit.zone),
         _find_tasks(visit),
     )
@@ -78,9 +89,13 @@ async def _read(visit: Visit) -> dict[str, Any]:
         "processing": await _find_running(visit, sum(each.running_count for each in depths)),
         "dead": await _find_dead(visit, sum(each.dead_count for each in depths)),
         "series": [_show_series(each, visit.now) for each in page.items],
-        "series_older": visit.link("schedules", cursor=page.next_cursor) if page.has_more else None,
-        "series_newest": visit.link("schedules") if cursor else None,
-        "tasks": [_show_task(task, rules, visit) for task in tasks.tasks],
+        "series_older": visit.link("schedules", match=match, cursor=page.next_cursor)
+        if page.has_more
+        else None,
+        "series_newest": visit.link("schedules", match=match) if cursor else None,
+        "tasks": [
+            _show_task(task, rules, visit) for task in tasks.tasks if has_text(task.name, match)
+        ],
         "unreadable": tasks.unreadable,
         "scheduler_count": tasks.scheduler_count,
         "task_zone": tasks.zone,

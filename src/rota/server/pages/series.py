@@ -100,7 +100,7 @@ async def _read(visit: Visit, detail: SeriesDetail) -> dict[str, Any]:
 
 
 async def act_on_series(visit: Visit) -> Response:
-    """Pause, resume, run now, end, edit or backfill a series."""
+    """Pause, resume, run now, edit or backfill a series."""
     form = await read_form(visit.request)
     verb, series_id = visit.request.path_params["verb"], _series_id(visit)
     if verb == "edit":

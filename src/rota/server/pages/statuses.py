@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
     ``lasted_for`` is how long the attempt of a completed job took, or how long a running one has
     been running; ``worker`` is who runs it or completed it. ``allows`` are the bulk actions that
-    apply to it.
+    apply to it. ``payload`` is the beginning of its payload, where a list shows it.
     """
 
     job: Job
@@ -56,6 +56,7 @@ class Row(NamedTuple):
     lasted_for: timedelta | None = None
     worker: str = ""
     allows: Sequence[str] = ()
+    payload: str = ""
 
     @property
     def attempt_count(self) -> int:

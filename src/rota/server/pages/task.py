@@ -75,7 +75,7 @@ async def act_on_task(visit: Visit) -> Response:
     else:
         raise NotFoundError("This page does not exist.")
     steps = ["schedules"] if form.one("back") == "schedules" else ["schedules", "tasks", name]
-    return go_to(visit.link(*steps, done=f"task-{verb}"))
+    return go_to(visit.link(*steps, done=f"task-{verb}", match=form.one("match")))
 
 
 def sign_of_task(task: TaskSummary) -> Sign:
