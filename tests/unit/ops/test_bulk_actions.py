@@ -127,6 +127,18 @@ async def test_a_job_that_changed_meanwhile_is_skipped_and_reported(
     }
 
 
+async def test_dependents_that_come_first_are_cancelled_and_not_blocked(
+    around: RailContext, store: MemoryStore
+) -> None:
+    first = a_job(queue="mail")
+    second = a_job(queue="mail", dependencies=[first.id])
+    third = a_job(queue="mail", dependencies=[second.id])
+    await store.insert([first, second, third], NOW)
+    plan = await plan_for(around, "cancel", [third.id, second.id, first.id])
+    assert (await carry_out(around, plan.id, who="ada")).done_count == 3
+    assert set(await statuses(store, first, second, third)) == {JobStatus.FAILED}
+
+
 async def test_only_those_are_planned_for_whom_it_makes_sense(
     around: RailContext, store: MemoryStore
 ) -> None:
