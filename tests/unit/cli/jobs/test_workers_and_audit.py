@@ -9,6 +9,7 @@ import pytest
 from tests.unit.cli.conftest import NOW, Outcome, RunRota
 
 from rota import Worker, WorkerSettings, open_store
+from rota.clock.idle import turn
 from rota.fleet.presence import list_workers
 from rota.policy.audit import AuditedAction, TenantAudit, record_action
 from rota.testing import VirtualClock
@@ -31,7 +32,7 @@ def look_while_a_worker_runs(rota: RunRota, *commands: tuple[str, ...]) -> list[
             running = asyncio.create_task(worker.run())
             await started.wait()
             while not await list_workers(store, NOW):
-                await asyncio.sleep(0)
+                await turn()
             looked = [await asyncio.to_thread(rota, *argv) for argv in commands]
             finish.set()
             worker.stop()
