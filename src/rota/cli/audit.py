@@ -11,8 +11,9 @@ from rota.cli.options import LimitOption, ZoneOption, value
 from rota.cli.output import NOTHING, Row, Viewer, show_text
 from rota.cli.session import HERE, TenantSession
 
-ENTRY_COLUMNS = ("When", "Who", "Action", "Jobs", "Reason", "Details")
+ENTRY_COLUMNS = ("When", "Who", "Action", "Jobs", "Details")
 _LONGEST_NAME = 60
+_LONGEST_DETAILS = 300
 
 
 def audit(
@@ -47,8 +48,7 @@ def entry_row(entry: dict[str, Any], viewer: Viewer) -> Row:
         show_text(entry["who"], _LONGEST_NAME),
         show_text(entry["action"], _LONGEST_NAME),
         _name_jobs(entry.get("job_ids", ())),
-        show_text(entry["why"] or NOTHING),
-        _describe(entry.get("details", {})),
+        _describe(entry["why"], entry.get("details", {})),
     )
     return cells, ""
 
@@ -60,8 +60,9 @@ def _name_jobs(ids: Sequence[str]) -> str:
     return f"{show_text(ids[0])}{more}"
 
 
-def _describe(details: Mapping[str, Any]) -> str:
-    said = [
+def _describe(why: str, details: Mapping[str, Any]) -> str:
+    said = [f"why: {why}"] if why else []
+    said += [
         f"{name}: {it if isinstance(it, str) else json.dumps(it)}" for name, it in details.items()
     ]
-    return show_text(", ".join(said) or NOTHING)
+    return show_text(", ".join(said) or NOTHING, _LONGEST_DETAILS)

@@ -84,9 +84,9 @@ def test_the_newest_entries_of_the_audit_log_come_first(rota: RunRota) -> None:
     assert [it["action"] for it in items] == ["third", "second", "first"]
     lines = rota("audit", "--limit", "2", "--zone", "Asia/Tokyo").out.splitlines()
     assert [line.split() for line in lines[:3]] == [
-        ["When", "Who", "Action", "Jobs", "Reason", "Details"],
-        ["Fri", "2027-03-26", "21:00:30", "JST", "bob", "third", "-", "-", "-"],
-        ["Fri", "2027-03-26", "20:59:30", "JST", "bob", "second", "-", "-", "-"],
+        ["When", "Who", "Action", "Jobs", "Details"],
+        ["Fri", "2027-03-26", "21:00:30", "JST", "bob", "third", "-", "-"],
+        ["Fri", "2027-03-26", "20:59:30", "JST", "bob", "second", "-", "-"],
     ]
     assert lines[3] == "2 entries; there are more, see --limit"
     assert rota("audit", "--limit", "1").out.splitlines()[2].startswith("1 entry; there are more")
@@ -100,8 +100,11 @@ def test_an_entry_names_who_did_what_to_which_jobs_and_why(
     rota("jobs", "cancel", job_id, "--why", "sent by hand")
     paused, cancelled = sorted(rota("audit").out.splitlines()[1:3], key=lambda row: job_id in row)
     assert "  ada  pause_queue  " in paused
-    assert paused.endswith("  it is \\x1b[31mdown  queue: mail")
-    assert f"  {job_id}  sent by hand  " in cancelled
+    assert paused.endswith("  why: it is \\x1b[31mdown, queue: mail")
+    assert f"  {job_id}  why: sent by hand, " in cancelled
+    narrow = rota("audit", width=80).out.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert any(line.startswith(f"    {job_id}") for line in narrow)
     for name in ("a", "b"):
         created(name, "--queue", "post")
     rota("jobs", "bulk", "act", "cancel", "--queue", "post", "--yes")
