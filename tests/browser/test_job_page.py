@@ -38,6 +38,11 @@ def test_a_graph_is_zoomed_moved_and_fitted_by_mouse_and_keys(anna: Visitor) -> 
     page.get_by_role("link", name="Show it large").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dependencies of Morning report")
     expect(graph.get_by_role("link")).to_have_count(7)
+    page.get_by_role("button", name="Cancel all of this graph…").click()
+    expect(page.get_by_role("heading", name=re.compile(r"Cancel \d jobs\?"))).to_be_visible()
+    expect(page.get_by_text("Only a job that has not ended can be cancelled.")).to_be_visible()
+    page.get_by_role("link", name="Keep as is").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Dependencies of Morning report")
     graph.get_by_role("link", name="Stock levels, completed").click()
     expect(page.get_by_role("heading", name="Stock levels", level=1)).to_be_visible()
 

@@ -26,6 +26,43 @@ def test_an_operator_pauses_limits_and_resumes_a_queue(anna: Visitor) -> None:
     expect(page.get_by_text("No limit.")).to_be_visible()
 
 
+def test_an_operator_pauses_and_resumes_several_queues_at_once(anna: Visitor) -> None:
+    page = anna.go("/queues")
+    bar = page.get_by_role("group", name="Actions")
+    expect(bar).to_contain_text("None selected")
+    expect(bar.get_by_role("button", name="Pause")).to_be_disabled()
+    page.get_by_label("Reason, for the audit log").fill("the network is slow")
+    for name in ("imports", "mail"):
+        page.get_by_label(f"Select {name}").check()
+    anna.ask("() => { document.querySelector('#fresh table').dataset.old = 'yes'; }")
+    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    expect(page.locator("#fresh table[data-old]")).to_have_count(0)
+    expect(bar).to_contain_text("2 selected")
+    expect(page.get_by_label("Reason, for the audit log")).to_have_value("the network is slow")
+    bar.get_by_role("button", name="Pause 2").click()
+    expect(page.get_by_text("2 queues paused.")).to_be_visible()
+    expect(page.get_by_role("row", name="imports")).to_contain_text("the network is slow")
+    page.get_by_label("Select all queues").check()
+    expect(bar).to_contain_text("Pause leaves out 2 paused")
+    bar.get_by_role("button", name="Resume 2").click()
+    expect(page.get_by_text("2 queues resumed.")).to_be_visible()
+    entries = anna.go("/audit").get_by_role("row", name="pause queue")
+    expect(entries.filter(has_text="the network is slow")).to_have_count(2)
+
+
+def test_several_queues_are_paused_without_scripts(invite: Invite) -> None:
+    visitor = invite(scripts=False)
+    page = visitor.sign_in("anna", "/queues")
+    page.get_by_label("Select imports").check()
+    page.get_by_label("Select mail").check()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("2 queues paused.")).to_be_visible()
+    page.get_by_label("Select imports").check()
+    page.get_by_label("Select mail").check()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text("2 queues resumed.")).to_be_visible()
+
+
 def test_a_range_fills_the_charts_and_they_fill_their_cards(anna: Visitor) -> None:
     page = anna.go("")
     page.get_by_role("navigation", name="Range").get_by_role("link", name="7 days").click()

@@ -187,6 +187,23 @@ A group is a kind of job, an exception, and the place that raised it. Try:
     rota errors retry 3f2a9c1d5e6b7a80 --why "fixed in 2.3.1"
 """
 
+WORKERS = """Workers: where they run, what they take, and how busy they are.
+
+Lists the workers that have shown a sign of life within the last minute. Try:
+
+    rota workers
+    rota workers --json
+"""
+
+AUDIT = """Audit log: who did what to which jobs, when and why.
+
+The newest entries come first. Try:
+
+    rota audit
+    rota audit --job 01890a5d --limit 100
+    rota audit --action pause_queue
+"""
+
 TENANTS = """Tenants: who keeps the workers busy, who fails and who waits.
 
 The busiest come first. On a server this needs an admin's token of the default
@@ -343,12 +360,14 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("kinds", "kinds:app", KINDS),
         ("errors", "error_groups:app", ERRORS),
         ("queues", "queues:app", QUEUES),
+        ("workers", "workers:workers", WORKERS),
         ("limits", "limits:app", LIMITS),
         ("gates", "gates:app", GATES),
         ("retention", "retention:app", RETENTION),
         ("top", "top:top", TOP),
         ("why", "why:why", WHY),
         ("check", "check:check", CHECK),
+        ("audit", "audit:audit", AUDIT),
         ("tenants", "tenants:tenants", TENANTS),
         ("tokens", "tokens:app", TOKENS),
         ("store", "store:app", STORE),

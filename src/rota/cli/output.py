@@ -395,8 +395,14 @@ class Output:
             print_table(self.terminal.out, header, [make_row(item) for item in items])
         count = len(items)
         ending = "; there are more, see --limit" if has_more else ""
-        word = noun if count == 1 or noun.endswith("s") else f"{noun}s"
+        word = noun if count == 1 else _make_plural(noun)
         self.terminal.print_text(f"{count} {word}{ending}", "bold")
+
+
+def _make_plural(noun: str) -> str:
+    if noun.endswith("s"):
+        return noun
+    return f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
 
 
 PLAIN = Output()

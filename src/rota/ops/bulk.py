@@ -226,7 +226,7 @@ class _Order(msgspec.Struct, frozen=True):
 
 
 async def carry_out(context: RailContext, plan_id: str, *, who: str, why: str = "") -> BulkReport:
-    """Run the plan on the planned jobs and report the result.
+    """Run the plan on the planned jobs, in their order, and report the result.
 
     Each batch is recorded in the audit log before it runs. A plan runs at most once.
     """
@@ -237,7 +237,8 @@ async def carry_out(context: RailContext, plan_id: str, *, who: str, why: str = 
         batch = plan.job_ids[start : start + BATCH_SIZE]
         found = await context.store.get(context.tenant, batch)
         now = context.clock.now()
-        fitting = [it for it in found.values() if applies_to(plan.action, it, now)]
+        present = [found[job_id] for job_id in batch if job_id in found]
+        fitting = [job for job in present if applies_to(plan.action, job, now)]
         skipped += [
             Skipped(job_id, MOVED_ON if job_id in found else GONE)
             for job_id in batch

@@ -4,14 +4,17 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.process.service.up_process import Up, run_rota
-from tests.unit.cli.conftest import Outcome, RunRota, rota
+from tests.unit.cli.conftest import NOW, Outcome, RunRota, rota
 
 from rota import open_store
 from rota.cli.main import run
+from rota.fleet.presence import WORKERS, SignOfLife, WorkerPresence
 from rota.testing import seed_tasks
 
 pytestmark = pytest.mark.process
@@ -35,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
     """The folder of a store with an example in it, and the URL of a server on that store."""
     folder = tmp_path_factory.mktemp("place")
     assert run_rota(folder, "demo").returncode == 0
-    asyncio.run(add_task(f"sqlite:///{folder / 'rota.db'}"))
+    asyncio.run(add_task_and_worker(f"sqlite:///{folder / 'rota.db'}"))
     (folder / "leap_tasks.py").write_text(LEAP_TASKS, encoding="utf-8")
     scopes = [word for it in ("read", "write", "operate", "admin") for word in ("--scope", it)]
     made = run_rota(folder, "tokens", "create", "test", *scopes, "--json")
@@ -44,11 +47,26 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
         yield folder, serving.url
 
 
-async def add_task(url: str) -> None:
-    """One that is next due on the same day, whichever clock is asked."""
+async def add_task_and_worker(url: str) -> None:
+    """A task that is next due on the same day, and a worker that is present, by either clock."""
+    worker = WorkerPresence(
+        id="w7",
+        host="web-1",
+        pid=4711,
+        started_at=NOW,
+        seen_at=NOW,
+        gone_after=timedelta(days=36_500),
+        queues=("post",),
+        tenants=None,
+        kinds=("send",),
+        concurrency=3,
+        version="1.2.3",
+        labels=("v2",),
+    )
     async with await open_store(url) as store:
         record = {"name": "leap", "cronExpression": "0 9 29 2 *", "retryDelayMs": 60_000}
         await seed_tasks(store, [record])
+        await SignOfLife(store, WORKERS, worker.id).show(msgspec.json.encode(worker))
 
 
 @pytest.fixture
@@ -86,6 +104,9 @@ def first_id(both: Ask, *argv: str) -> str:
         ("dlq", "list"),
         ("gates", "show"),
         ("tokens", "list"),
+        ("workers",),
+        ("audit",),
+        ("audit", "--action", "token.issue", "--limit", "1"),
         ("dlq", "retry", "--all", "--dry-run"),
         ("tasks", "list"),
         ("tasks", "why", "leap"),
@@ -114,6 +135,12 @@ def test_explanations_of_a_job_are_the_same(both: Ask, argv: tuple[str, ...]) ->
     assert (on_server.status, on_server.err) == (on_store.status, on_store.err)
 
 
+def test_workers_and_entries_of_the_audit_log_are_found_on_both(both: Ask) -> None:
+    for workers, entries in zip(both("workers"), both("audit"), strict=True):
+        assert re.search(r"^w7 +web-1 +1\.2\.3 +0/3 .* post +v2 +send$", workers.out, re.MULTILINE)
+        assert "  token.issue  " in entries.out
+
+
 def test_a_plan_of_tasks_is_the_same(both: Ask) -> None:
     on_store, on_server = both("tasks", "plan", "leap_tasks:registrations")
     assert "retryDelayMs: 60000 -> 1500" in on_store.out
@@ -129,6 +156,8 @@ def test_a_plan_of_tasks_is_the_same(both: Ask) -> None:
         (("tasks", "list", "--zone", "Mars"), 2),
         (("jobs", "show", UNKNOWN), 3),
         (("jobs", "show", "no-id"), 2),
+        (("audit", "--job", "abcdef"), 3),
+        (("audit", "--job", "no-id"), 2),
         (("jobs", "create", "a", "--queue", "no queue"), 2),
         (("jobs", "create", "a", "--after", UNKNOWN), 2),
         (("series", "create", "a", "--cron", "61 * * * *"), 2),

@@ -107,10 +107,11 @@ async def test_the_overview_and_the_queues_say_how_it_stands(both: Neighbours) -
 
 
 async def test_workers_that_ask_over_http_are_seen_by_their_tenant(both: Neighbours) -> None:
-    await both.ours.post(LEASES, json={"worker": "w7", "queues": ["mail"], "kinds": ["send"]})
+    asked = {"worker": "w7", "queues": ["mail"], "kinds": ["send"], "labels": ["v2"]}
+    await both.ours.post(LEASES, json=asked)
     (worker,) = (await both.ours.get("/api/v1/workers")).json()["items"]
     assert (worker["id"], worker["host"], worker["queues"]) == ("w7", "http", ["mail"])
-    assert worker["kinds"] == ["send"]
+    assert (worker["kinds"], worker["labels"]) == (["send"], ["v2"])
     assert (worker["concurrency"], worker["batch"], worker["lease_ms"]) == (1, 1, 60_000)
     assert (worker["busy_count"], worker["ahead_count"]) == (0, 0)
     assert (await both.theirs.get("/api/v1/workers")).json()["items"] == []

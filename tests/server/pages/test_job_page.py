@@ -9,7 +9,7 @@ import pytest
 from tests.browser.stage.story import HOUR, MINUTE, Story
 from tests.server.pages.conftest import START, Knock, sign_in
 
-from rota.jobs import Attempt
+from rota.jobs import Attempt, Ending, JobFilter, JobStatus
 from rota.server.pages.timeline import fold_traceback, make_strip, make_timeline, read_log
 from rota.server.pages.tree import MOST_BRANCHES, grow_tree
 from rota.stores.protocol import DocumentWrite
@@ -173,6 +173,77 @@ async def test_a_refresh_has_the_states_of_the_graph_and_no_drawing(
     await story.complete(first, SECOND)
     after = (await pages.get(path, headers={"HX-Request": "true"})).text
     assert 'data-signs="completed/check/green,due/ring/blue" value="0,1,1"' in after
+
+
+def _read_form(text: str, target: str) -> dict[str, list[str]]:
+    """What the form with that target sends."""
+    form = text.partition(f'action="{target}"')[2].partition("</form>")[0]
+    sent: dict[str, list[str]] = {}
+    for name, value in re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form):
+        sent.setdefault(name, []).append(value)
+    return sent
+
+
+async def _press(pages: httpx2.AsyncClient, path: str, action: str) -> str:
+    """The question that a button of the page of a graph leads to."""
+    sent = _read_form((await pages.get(path)).text, "/admin/confirm")
+    asked = await pages.post("/admin/confirm", data={**sent, "action": action})
+    return asked.text
+
+
+async def test_all_jobs_of_a_graph_are_cancelled_after_a_question_and_can_be_restored(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    done = await story.complete(await story.ask("Fetch", ago=MINUTE), SECOND)
+    first = await story.ask("Sum", ago=MINUTE, dependencies=[done.id])
+    middle = await story.ask("Check", ago=MINUTE, dependencies=[first.id])
+    last = await story.ask("Mail", ago=MINUTE, dependencies=[middle.id, first.id])
+    path = f"/admin/jobs/{middle.id}/graph"
+    question = await _press(pages, path, "cancel")
+    assert "<h1>Cancel 3 jobs?</h1>" in question
+    assert f'href="{path}">Keep as is' in question
+    kept = "stays as it is: 1 completed. Only a job that has not ended can be cancelled."
+    assert kept in " ".join(question.split())
+    sent = await pages.post("/admin/act", data=_read_form(question, "/admin/act"))
+    location = sent.headers["location"]
+    assert location.startswith(f"{path}?done=cancelled&count=3&undo=")
+    live = [await story.read(each) for each in (first, middle, last)]
+    assert [it.ending for it in live] == [Ending.CANCELLED] * 3  # not one of them is only blocked
+    shown = (await pages.get(location)).text
+    assert "3 jobs cancelled." in shown
+    undone = await pages.post("/admin/act", data=_read_form(shown, "/admin/act"))
+    assert undone.headers["location"] == "/admin/jobs?done=restored&count=3"
+    again = await story.store.find("default", JobFilter(status=JobStatus.PENDING), limit=10)
+    assert sorted(it.name for it in again.items) == ["Check", "Mail"]
+
+
+async def test_what_failed_in_a_graph_is_retried_with_what_it_blocked(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    done = await story.complete(await story.ask("Fetch", ago=HOUR), SECOND)
+    dead = await story.die(await story.ask("Sum", ago=HOUR, dependencies=[done.id]), MINUTE)
+    blocked = await story.ask("Mail", ago=MINUTE, dependencies=[dead.id])
+    path = f"/admin/jobs/{blocked.id}/graph"
+    question = await _press(pages, path, "retry")
+    words = " ".join(question.split())
+    assert "<h1>Retry 1 job?</h1>" in question
+    assert "Also submit 1 job again that it blocked" in words
+    assert "stays as it is: 1 completed. Only a job that failed can be retried." in words
+    data = {**_read_form(question, "/admin/act"), "cascade": "yes"}
+    sent = await pages.post("/admin/act", data=data)
+    assert sent.headers["location"] == f"{path}?done=retried&count=2"
+
+
+async def test_buttons_of_a_graph_need_a_graph_and_an_operator(story: Story, knock: Knock) -> None:
+    alone, first = await story.ask("Alone"), await story.ask("First")
+    await story.ask("Second", dependencies=[first.id])
+    reader, operator = knock("read"), knock("read+operate")
+    await sign_in(reader, "read")
+    await sign_in(operator, "read+operate")
+    words = "Cancel all of this graph…"
+    assert words in (await operator.get(f"/admin/jobs/{first.id}/graph")).text
+    assert words not in (await operator.get(f"/admin/jobs/{alone.id}/graph")).text
+    assert words not in (await reader.get(f"/admin/jobs/{first.id}/graph")).text
 
 
 @pytest.mark.parametrize(

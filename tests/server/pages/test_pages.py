@@ -122,11 +122,11 @@ async def test_a_worker_over_http_is_shown_with_its_settings(
 ) -> None:
     await store.insert([a_job(kind="work", created_at=START) for _ in range(2)], START)
     asked = {"worker": "mailer 7", "kinds": ["work"], "limit": 2, "concurrency": 4}
-    asked |= {"lease_seconds": 90, "queues": ["default"]}
+    asked |= {"lease_seconds": 90, "queues": ["default"], "labels": ["v1", "v2"]}
     assert (await pages.post("/api/v1/leases", json=asked)).status_code == 200
     text = (await pages.get("/admin/workers")).text
     row = text[text.index("mailer 7") :]
-    for shown in ("over HTTP", "batch 2, lease 90 s", "1 kind: work", "2 of 4"):
+    for shown in ("over HTTP", "batch 2, lease 90 s", "1 kind: work", "2 labels: v1, v2", "2 of 4"):
         assert shown in row
     assert "process 0" not in text
 

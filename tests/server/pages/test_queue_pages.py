@@ -46,6 +46,71 @@ async def test_a_queue_is_paused_limited_and_resumed_on_its_page(
     assert (await pages.get("/admin/queues/no%20name")).status_code == 404
 
 
+async def test_several_queues_are_paused_and_resumed_at_once_for_one_reason(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    await pages.post("/admin/queues/billing", data={"action": "pause", "why": "moving"})
+    chosen = {"id": ["mail", "imports", "billing", "unknown"]}
+    sent = await pages.post(
+        "/admin/queues", data={**chosen, "action": "pause", "why": "it is down"}
+    )
+    location = "/admin/queues?done=queue-paused&count=2"
+    assert (sent.status_code, sent.headers["location"]) == (303, location)
+    shown = await read(pages, "/queues?done=queue-paused&count=2")
+    assert "2 queues paused." in shown
+    assert shown.count("by host: it is down") == 2
+    assert shown.count("by host: moving") == 1  # it was paused before, and keeps its reason
+    sent = await pages.post("/admin/queues", data={**chosen, "action": "resume", "why": "it is up"})
+    assert sent.headers["location"] == "/admin/queues?done=queue-resumed&count=3"
+    entries = [it async for it in read_audit(store, "default") if it.who == "host"]
+    assert sorted((it.action, it.details["queue"], it.why) for it in entries) == [
+        ("pause_queue", "billing", "moving"),
+        ("pause_queue", "imports", "it is down"),
+        ("pause_queue", "mail", "it is down"),
+        ("resume_queue", "billing", "it is up"),
+        ("resume_queue", "imports", "it is up"),
+        ("resume_queue", "mail", "it is up"),
+    ]
+
+
+async def test_the_list_says_what_applies_to_a_queue_and_that_nothing_changed(
+    store: OpenStore, pages: httpx2.AsyncClient
+) -> None:
+    await tell_story(store, START)
+    wide = {"id": "mail", "whose": "all", "action": "pause", "why": "it is down"}
+    await pages.post("/admin/queues", data=wide)
+    text = (await pages.get("/admin/queues")).text
+    allowed = dict(re.findall(r'name="id" value="([^"]+)"[^>]* data-allows="([^"]*)"', text))
+    assert (allowed["mail"], allowed["imports"]) == ("resume", "pause")
+    assert "for all tenants" in text
+    for data in ({"action": "pause"}, {"id": "mail", "action": "resume", "whose": "own"}):
+        sent = await pages.post("/admin/queues", data=data)
+        assert sent.headers["location"] == "/admin/queues?done=queue-unchanged&count=0"
+    assert "0 changes: the action applies to no selected queue." in await read(
+        pages, "/queues?done=queue-unchanged&count=0"
+    )
+    refused = await pages.post("/admin/queues", data={"id": "mail", "action": "stop"})
+    assert (refused.status_code, "action must be pause or resume" in refused.text) == (400, True)
+
+
+async def test_readers_see_no_boxes_and_operators_do_not_choose_all_tenants(
+    store: OpenStore, knock: Knock
+) -> None:
+    await tell_story(store, START)
+    reader, operator = knock("read"), knock("read+operate")
+    await sign_in(reader, "read")
+    await sign_in(operator, "read+operate")
+    assert 'name="id"' not in (await reader.get("/admin/queues")).text
+    text = (await operator.get("/admin/queues")).text
+    assert 'name="id"' in text
+    assert "Whose jobs" not in text
+    data = {"id": "mail", "action": "pause"}
+    assert (await reader.post("/admin/queues", data=data)).status_code == 403
+    assert (await operator.post("/admin/queues", data={**data, "whose": "all"})).status_code == 403
+    assert (await operator.post("/admin/queues", data=data)).status_code == 303
+
+
 @pytest.mark.parametrize("range_", ["15m", "1h", "6h", "1d", "7d", "30d", "never"])
 async def test_charts_show_the_chosen_range(
     store: OpenStore, pages: httpx2.AsyncClient, range_: str

@@ -63,6 +63,8 @@ COMMANDS = [
     ("demo",),
     ("top",),
     ("why",),
+    ("workers",),
+    ("audit",),
     ("jobs",),
     *[("jobs", it) for it in ("list", "show", "create", "update", "delete", "cancel", "retry")],
     ("jobs", "duplicate"),

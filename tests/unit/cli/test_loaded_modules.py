@@ -20,7 +20,9 @@ sys.exit(status)
 SERVER = {"starlette", "uvicorn", "jinja2", "httpx2", "prometheus_client"}
 DRIVERS = {"asyncpg", "pymongo", "redis"}
 MOST_MODULES_OF_WHY = 130
-COMMANDS = {"rota.cli.cron", "rota.cli.jobs", "rota.cli.rrule", "rota.cli.up", "rota.cli.why"}
+COMMANDS = {
+    f"rota.cli.{name}" for name in ("audit", "cron", "jobs", "rrule", "up", "why", "workers")
+}
 
 
 def loaded_by(folder: Path, *argv: str) -> tuple[set[str], set[str]]:

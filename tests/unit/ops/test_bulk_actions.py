@@ -1,5 +1,6 @@
 """Many jobs at once: planned, shown, done, and told."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
@@ -10,6 +11,7 @@ from rota.jobs import (
     Ending,
     Job,
     JobFilter,
+    JobId,
     JobState,
     JobStatus,
     Recurrence,
@@ -125,6 +127,30 @@ async def test_a_job_that_changed_meanwhile_is_skipped_and_reported(
         ended.id: bulk.MOVED_ON,
         gone.id: bulk.GONE,
     }
+
+
+class ShuffledStore(MemoryStore):
+    """A store that answers in another order than it is asked."""
+
+    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        found = await super().get(tenant, job_ids)
+        return dict(reversed(found.items()))
+
+
+async def test_jobs_are_cancelled_in_the_order_of_the_plan_so_that_dependents_are_not_blocked(
+    around: RailContext,
+) -> None:
+    first = a_job(queue="mail")
+    second = a_job(queue="mail", dependencies=[first.id])
+    third = a_job(queue="mail", dependencies=[second.id])
+    async with ShuffledStore() as store:
+        around = around._replace(store=store)
+        await store.insert([first, second, third], NOW)
+        plan = await plan_for(around, "cancel", [third.id, second.id, first.id])
+        report = await carry_out(around, plan.id, who="ada")
+        found = await store.get("default", plan.job_ids)
+    assert (report.done_count, report.skipped_count) == (3, 0)
+    assert {job.ending for job in found.values()} == {Ending.CANCELLED}
 
 
 async def test_only_those_are_planned_for_whom_it_makes_sense(

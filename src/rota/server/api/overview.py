@@ -25,6 +25,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that takes jobs of your tenant. ``queues`` null means all queues.
 
     An HTTP worker has the ``host`` ``http``; its ``kinds`` may be ``*``, which means any kind.
+    ``labels`` are the version labels that it offers.
     ``batch``, ``poll_ms`` and ``lease_ms`` are its settings: how many jobs it leases at once, how
     often it looks for them, and how long its leases last. ``poll_ms`` is null for an HTTP worker
     whose requests do not wait. ``busy_count`` jobs of your tenant run on it now, and it has leased
@@ -36,6 +37,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     queues: tuple[str, ...] | None
     kinds: tuple[str, ...]
+    labels: tuple[str, ...] = ()
     concurrency: int
     batch: int | None = None
     poll_ms: int | None = None

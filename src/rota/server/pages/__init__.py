@@ -26,7 +26,13 @@ from rota.server.pages.kinds import show_kind, show_kinds
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import show_overview
 from rota.server.pages.preferences import save_preferences
-from rota.server.pages.queues import change_limit, change_queue, show_queue, show_queues
+from rota.server.pages.queues import (
+    change_limit,
+    change_queue,
+    change_queues,
+    show_queue,
+    show_queues,
+)
 from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
 from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.rule_form import create_series, show_form, show_preview
@@ -102,6 +108,7 @@ FORMS: dict[Scope, dict[str, Page]] = {
         "/act": carry_out,
         "/jobs/{job_id}/{verb}": act_on_job,
         "/schedules/series/{series_id}/{verb}": act_on_series,
+        "/queues": change_queues,
         "/queues/{queue}": change_queue,
         "/errors/{group_id}": act_on_group,
         "/gates/maintenance": change_maintenance,

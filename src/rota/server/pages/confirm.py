@@ -31,6 +31,9 @@ _LONGEST_FILTER = 2_000
 
 SAMPLE_SIZE = 10
 
+GRAPH = "graph"
+"""The page of a graph. Its filter names the job whose graph it is."""
+
 
 class Origin(NamedTuple):
     """The page that a form was sent from, with its filters."""
@@ -39,8 +42,16 @@ class Origin(NamedTuple):
     filter: str
     job_id: JobId | None = None
 
+    @property
+    def menu_page(self) -> str:
+        """The page of the menu that it belongs to."""
+        return "jobs" if self.page in {"", GRAPH} else self.page
+
     def link_back(self, visit: Visit, **query: object) -> str:
         """A link back to that page."""
+        drawn = normalize_job_id(dict(self.read_filter()).get("job", ""))
+        if self.page == GRAPH and drawn is not None:
+            return visit.link("jobs", drawn, "graph", **query)
         if self.page in {"jobs", "dead-letters"}:
             return visit.link(self.page, **dict(self.read_filter()), **query)
         if self.job_id is not None:
@@ -176,7 +187,7 @@ async def confirm(visit: Visit) -> Response:
     return await render_page(
         visit,
         "confirm.html",
-        page=origin.page or "jobs",
+        page=origin.menu_page,
         question=question,
         samples=make_rows(question.samples[:SAMPLE_SIZE], visit.now),
         hidden=[*came_from, *question.hidden],
@@ -230,7 +241,7 @@ async def _ask_retry(visit: Visit, form: Form, origin: Origin) -> Question:
         dead,
         [*hidden, *(("dependent", each.id) for each in blocked)],
         RETRY_RULE,
-        _count_others(chosen, dead, visit),
+        _count_others(chosen, [*dead, *blocked], visit),
         is_harmless=True,
         blocked_count=len(blocked),
     )

@@ -41,6 +41,7 @@ class QueueRow(NamedTuple):
     limits: Sequence[str]
     empty_in: str
     spark: str = ""
+    allows: Sequence[str] = ()
 
 
 async def show_queues(visit: Visit) -> Response:
@@ -53,7 +54,10 @@ async def _read_queues(visit: Visit) -> dict[str, Any]:
         "queues", lambda: list_queues(context.store, context.clock, visit.tenant)
     )
     ended = _count_ended((await read_spans(visit)).stats)
-    rows = [make_row(it)._replace(spark=draw_spark(ended[it.queue])) for it in found]
+    rows = [
+        make_row(it)._replace(spark=draw_spark(ended[it.queue]), allows=_list_actions(visit, it))
+        for it in found
+    ]
     rows.sort(key=_rank)
     return {
         "rows": rows,
@@ -66,6 +70,13 @@ def make_row(queue: QueueReport) -> QueueRow:
     is_known = seconds is not None and queue.due_count and not queue.pauses
     empty_in = _length(seconds) if seconds is not None and is_known else ""
     return QueueRow(queue, _sign_of(queue), _describe_limits(queue), empty_in)
+
+
+def _list_actions(visit: Visit, queue: QueueReport) -> list[str]:
+    """What the caller may do with the queue in the list."""
+    scopes: tuple[Whose, ...] = ("own", "all") if visit.may_administer else ("own",)
+    orders = [PauseOrder(action, whose, "") for action in ("pause", "resume") for whose in scopes]
+    return list(dict.fromkeys(it.action for it in orders if it.applies_to(queue)))
 
 
 def _count_ended(stats: Sequence[MinuteStats]) -> defaultdict[str, list[int]]:
@@ -155,23 +166,55 @@ async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> di
     }
 
 
-async def change_queue(visit: Visit) -> Response:
-    """Pause or resume a queue of the tenant, or of all tenants."""
-    form = await read_form(visit.request)
-    name = read_queue(visit.request.path_params["queue"])
-    whose = _read_whose(form, visit)
-    action = form.one("action")
+class PauseOrder(NamedTuple):
+    """Pause or resume queues of the tenant, or of all tenants, for one reason."""
+
+    action: str
+    whose: Whose
+    why: str
+
+    def applies_to(self, queue: QueueReport) -> bool:
+        """Whether a queue that was selected in the list changes."""
+        if self.action == "pause":
+            return not queue.pauses
+        return any(it.whose == self.whose for it in queue.pauses)
+
+    async def carry_out(self, visit: Visit, queue: str) -> None:
+        await set_queue_paused(
+            visit.context.rail_context(visit.tenant),
+            queue,
+            self.whose,
+            paused=self.action == "pause",
+            who=visit.caller.who,
+            why=self.why,
+        )
+
+
+def _read_order(form: Form, visit: Visit) -> PauseOrder:
+    whose, action = _read_whose(form, visit), form.one("action")
     if action not in {"pause", "resume"}:
         raise InvalidRequestError("action", "must be pause or resume")
-    await set_queue_paused(
-        visit.context.rail_context(visit.tenant),
-        name,
-        whose,
-        paused=action == "pause",
-        who=visit.caller.who,
-        why=form.one("why"),
-    )
-    return go_to(visit.link("queues", name, done=f"queue-{action}d"))
+    return PauseOrder(action, whose, form.one("why"))
+
+
+async def change_queue(visit: Visit) -> Response:
+    """Pause or resume a queue of the tenant, or of all tenants."""
+    order = _read_order(await read_form(visit.request), visit)
+    name = read_queue(visit.request.path_params["queue"])
+    await order.carry_out(visit, name)
+    return go_to(visit.link("queues", name, done=f"queue-{order.action}d"))
+
+
+async def change_queues(visit: Visit) -> Response:
+    """Pause or resume the selected queues, each with its own entry in the audit log."""
+    form = await read_form(visit.request)
+    order, chosen = _read_order(form, visit), set(form.several("id"))
+    listed = await list_queues(visit.context.store, visit.context.clock, visit.tenant)
+    names = [it.queue for it in listed if it.queue in chosen and order.applies_to(it)]
+    for name in names:
+        await order.carry_out(visit, name)
+    done = f"queue-{order.action}d" if names else "queue-unchanged"
+    return go_to(visit.link("queues", done=done, count=len(names)))
 
 
 async def change_limit(visit: Visit) -> Response:

@@ -97,6 +97,7 @@ NOTICES = {
     "maintenance-off": ("maintenance window ended", "maintenance windows ended"),
     "queue-paused": ("queue paused", "queues paused"),
     "queue-resumed": ("queue resumed", "queues resumed"),
+    "queue-unchanged": ("change", "changes: the action applies to no selected queue"),
     "limit-set": ("limit set", "limits set"),
     "limit-cleared": ("limit cleared", "limits cleared"),
     "quiet-on": ("quiet hours set", "quiet hours set"),

@@ -17,6 +17,8 @@ LOOKING = [
     ("gates", "quiet-hours", "--off"),
     ("tasks", "list"),
     ("tokens", "list"),
+    ("workers",),
+    ("audit",),
     ("top", "--once"),
     ("why", UNKNOWN),
 ]

@@ -159,11 +159,11 @@
 
   // ---- boxes ----
 
-  // The bar under a list says to how many of the selected jobs each action applies, and why not to the others.
+  // The bar under a list says to how many of the selected rows each action applies, and why not to the others.
   function countChosen() {
     document.querySelectorAll(".bulk").forEach(function (bar) {
       var boxes = Array.from(bar.closest("form").querySelectorAll("input[name=id]:checked"));
-      var isAll = bar.querySelector("[name=everything]").checked;
+      var isAll = Boolean(bar.querySelector("[name=everything]:checked"));
       var words = isAll ? "All selected" : boxes.length ? boxes.length + " selected" : "None selected";
       var place = bar.querySelector("[data-chosen]");
       if (place.textContent !== words) place.textContent = words;
