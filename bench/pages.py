@@ -7,8 +7,8 @@ Each store is empty at first, on a server of its own. It gets a day's story (wor
 series, failures) and the jobs of ``bench/search.py``. ``rota serve`` runs in a process of its own,
 and Chromium opens each page as a person does who is signed in.
 
-- first: with an empty cache, so style and scripts are loaded too
-- again: with a cache. *paint* is the first contentful paint that Chromium reports: its median, the
+- first: with an empty cache and a new process of the browser; style and scripts are loaded too
+- again: with a cache, coming from another page of the same server. *paint* is the first contentful paint that Chromium reports: its median, the
   *best* and the *p95*. *server* is the time from the request to the first byte, *CPU* what the
   server process used for the page
 - KB: the page, and with everything that it loads, as it is sent
@@ -30,6 +30,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urljoin
 from urllib.request import urlopen
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -168,7 +169,7 @@ def look_at(page: Page, url: str, process_id: int) -> Seen:
     before = read_cpu(process_id)
     page.goto(url, wait_until="load")
     found = page.evaluate(TIMES)
-    page.goto("about:blank")
+    page.goto(urljoin(url, "/health/live"))
     cpu = read_cpu(process_id) - before
     return Seen(found["paint"], found["server"], cpu, int(found["own"]), int(found["all"]))
 

@@ -35,7 +35,7 @@ def _database(postgres_database: str) -> None:
 
 
 TestPostgresJobsAgree = PostgresJobsAgree.TestCase
-TestPostgresJobsAgree.settings = thoroughness(12)
+TestPostgresJobsAgree.settings = thoroughness(8)
 
 TestPostgresKernelAgrees = PostgresKernelAgrees.TestCase
-TestPostgresKernelAgrees.settings = thoroughness(6)
+TestPostgresKernelAgrees.settings = thoroughness(4)

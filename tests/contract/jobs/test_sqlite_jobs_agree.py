@@ -31,7 +31,7 @@ class SqliteKernelAgrees(SqliteJobsAgree):
 
 
 TestSqliteJobsAgree = SqliteJobsAgree.TestCase
-TestSqliteJobsAgree.settings = thoroughness(18)
+TestSqliteJobsAgree.settings = thoroughness(12)
 
 TestSqliteKernelAgrees = SqliteKernelAgrees.TestCase
-TestSqliteKernelAgrees.settings = thoroughness(10)
+TestSqliteKernelAgrees.settings = thoroughness(7)

@@ -40,7 +40,7 @@ def _server() -> None:
 
 
 TestMysqlJobsAgree = MysqlJobsAgree.TestCase
-TestMysqlJobsAgree.settings = thoroughness(8)
+TestMysqlJobsAgree.settings = thoroughness(6)
 
 TestMysqlKernelAgrees = MysqlKernelAgrees.TestCase
 TestMysqlKernelAgrees.settings = thoroughness(4)

@@ -52,4 +52,4 @@ def _server(redis_server_url: str) -> None:
 
 
 TestRedisJobsAgree = RedisJobsAgree.TestCase
-TestRedisJobsAgree.settings = thoroughness(14)
+TestRedisJobsAgree.settings = thoroughness(10)

@@ -25,6 +25,7 @@ from rota.rail.settings import clear_maintenance, set_maintenance, set_quiet_hou
 from rota.stores.memory import MemoryStore
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import LeaseRequest
+from rota.testing import VirtualClock
 
 TENANT = "guild-7"
 SCOPE = Scope(tenant=TENANT)
@@ -73,6 +74,14 @@ class Rig:
                 change = decide_complete(job, now)
             await self.store.apply([change], now)
 
+    async def set_maintenance(self, scope: Scope, window: Maintenance) -> None:
+        clock = VirtualClock(utc(1, 0))
+        await clock.run(set_maintenance(self.store, scope, window, clock=clock))
+
+    async def set_quiet_hours(self, hours: QuietHours) -> None:
+        clock = VirtualClock(utc(1, 0))
+        await clock.run(set_quiet_hours(self.store, TENANT, hours, clock=clock))
+
     async def get(self, job: Job) -> Job:
         return (await self.store.get(TENANT, [job.id]))[job.id]
 
@@ -88,7 +97,7 @@ async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attem
 ) -> None:
     rig.notifies = False
     window = Maintenance(from_at=utc(5, 9), until=utc(5, 11), reason="upgrade", who="ops")
-    await set_maintenance(rig.store, SCOPE, window)
+    await rig.set_maintenance(SCOPE, window)
     job = await rig.add(utc(5, 10))
     await rig.turn(utc(5, 10))
     held = await rig.get(job)
@@ -105,7 +114,7 @@ async def test_maintenance_moves_a_job_to_its_end_and_counts_it_without_an_attem
 
 async def test_maintenance_of_one_tenant_does_not_concern_another(rig: Rig) -> None:
     rig.notifies = False
-    await set_maintenance(rig.store, Scope(tenant="guild-8"), Maintenance())
+    await rig.set_maintenance(Scope(tenant="guild-8"), Maintenance())
     job = await rig.add(utc(5, 10))
     await rig.turn(utc(5, 10))
     assert rig.sent == [(job.id, utc(5, 10))]
@@ -115,7 +124,7 @@ async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_i
     rig: Rig,
 ) -> None:
     rig.notifies = False
-    await set_maintenance(rig.store, SCOPE, Maintenance(reason="incident"))
+    await rig.set_maintenance(SCOPE, Maintenance(reason="incident"))
     job = await rig.add(utc(5, 10))
     for minute in (0, 5, 10):
         await rig.turn(utc(5, 10, minute))
@@ -130,7 +139,7 @@ async def test_open_ended_maintenance_is_looked_at_every_five_minutes_until_it_i
 
 
 async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig) -> None:
-    await set_quiet_hours(rig.store, TENANT, NIGHT)
+    await rig.set_quiet_hours(NIGHT)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
     held = await rig.get(job)
@@ -145,7 +154,7 @@ async def test_a_job_that_notifies_waits_for_the_end_of_the_quiet_hours(rig: Rig
 
 async def test_a_job_that_does_not_notify_runs_in_quiet_hours(rig: Rig) -> None:
     rig.notifies = False
-    await set_quiet_hours(rig.store, TENANT, NIGHT)
+    await rig.set_quiet_hours(NIGHT)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
     assert rig.sent == [(job.id, utc(5, 23))]
@@ -154,9 +163,9 @@ async def test_a_job_that_does_not_notify_runs_in_quiet_hours(rig: Rig) -> None:
 async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes_both(
     rig: Rig,
 ) -> None:
-    await set_quiet_hours(rig.store, TENANT, NIGHT)
+    await rig.set_quiet_hours(NIGHT)
     morning = Maintenance(from_at=utc(6, 6, 30), until=utc(6, 8), reason="upgrade")
-    await set_maintenance(rig.store, SCOPE, morning)
+    await rig.set_maintenance(SCOPE, morning)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
     held = await rig.get(job)
@@ -171,7 +180,7 @@ async def test_with_both_gates_a_job_is_deferred_once_to_the_instant_that_passes
 
 
 async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred(rig: Rig) -> None:
-    await set_quiet_hours(rig.store, TENANT, QuietHours(time(17), time(9), LONDON))
+    await rig.set_quiet_hours(QuietHours(time(17), time(9), LONDON))
     start = utc(5, 0)
     series = Recurrence(rrule=MONDAY_18, zone="Europe/London", start=start)
     job = await rig.add(start, recurrence=series)
@@ -189,7 +198,7 @@ async def test_a_series_keeps_its_rhythm_when_an_occurrence_is_deferred(rig: Rig
 
 async def test_nothing_of_the_handler_happens_while_a_gate_is_closed(rig: Rig) -> None:
     effects = list[str]()
-    await set_quiet_hours(rig.store, TENANT, NIGHT)
+    await rig.set_quiet_hours(NIGHT)
     job = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23), handler=lambda held: effects.append(held.id))
     assert effects == []
@@ -200,7 +209,7 @@ async def test_nothing_of_the_handler_happens_while_a_gate_is_closed(rig: Rig) -
 async def test_a_gate_that_was_changed_counts_within_seconds(rig: Rig) -> None:
     first = await rig.add(utc(5, 23))
     await rig.turn(utc(5, 23))
-    await set_quiet_hours(rig.store, TENANT, NIGHT)
+    await rig.set_quiet_hours(NIGHT)
     second = await rig.add(utc(5, 23) + timedelta(seconds=2))
     await rig.turn(utc(5, 23) + timedelta(seconds=2))
     assert [job_id for job_id, _ in rig.sent] == [first.id]
@@ -209,7 +218,7 @@ async def test_a_gate_that_was_changed_counts_within_seconds(rig: Rig) -> None:
 
 async def test_a_burst_that_was_held_back_overnight_can_be_spread_over_minutes() -> None:
     rig = Rig(MemoryStore(), Spread())
-    await set_quiet_hours(rig.store, TENANT, NIGHT)
+    await rig.set_quiet_hours(NIGHT)
     jobs = [await rig.add(utc(5, 23)) for _ in range(300)]
     await rig.turn(utc(5, 23))
     starts = sorted([(await rig.get(job)).due_at for job in jobs])
