@@ -8,9 +8,9 @@ series, failures) and the jobs of ``bench/search.py``. ``rota serve`` runs in a 
 and Chromium opens each page as a person does who is signed in.
 
 - first: with an empty cache and a new process of the browser; style and scripts are loaded too
-- again: with a cache, coming from another page of the same server. *paint* is the first contentful paint that Chromium reports: its median, the
-  *best* and the *p95*. *server* is the time from the request to the first byte, *CPU* what the
-  server process used for the page
+- again: with a cache, coming from another page of the same server. *paint* is the first contentful
+  paint that Chromium reports: its median, the *best* and the *p95*. *server* is the time from the
+  request to the first byte, *CPU* what the server process used for the page
 - KB: the page, and with everything that it loads, as it is sent
 
 Visits take turns: each round opens every page once. An *empty* page, one line of text that the

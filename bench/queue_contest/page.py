@@ -13,6 +13,7 @@ from bench.queue_contest.saved import SavedContestant, SavedRun
 from bench.queue_contest.targets import Ratio, compare_runs, spread_of
 
 OURS = (ROTA, ROTA_DOOR)
+VERSIONS = "versions: "
 FRAME = Path(__file__).with_name("page.md")
 
 
@@ -129,18 +130,27 @@ def _comparisons(
     yield ""
 
 
+def _count(repeats: int) -> str:
+    return "one round" if repeats == 1 else f"{repeats} rounds"
+
+
+def _versions(machine: Sequence[str]) -> Iterator[str]:
+    return (each.removeprefix(VERSIONS) for each in machine if each.startswith(VERSIONS))
+
+
 def _describe(run: SavedRun) -> str:
     repeats = max(len(runs) for each in run.contestants for runs in each.figures.values())
     low, high = run.loops
     told = (
-        f"Measured on {run.day} in {run.seconds / 60:.1f} minutes, {repeats} repeats in which the "
+        f"Measured on {run.day} in {run.seconds / 60:.1f} minutes, {_count(repeats)} in which the "
         f"contestants take turns. A fixed loop took {low:.0f} to {high:.0f} ms between the "
         "measurements: the further apart, the busier the machine was with other things."
     )
     lines = [
         told,
         "",
-        *(f"- {line}" for line in run.machine),
+        *(f"- {line}" for line in run.machine if not line.startswith(VERSIONS)),
+        f"- {VERSIONS}" + "; ".join(_versions(run.machine)),
         *(f"- Left out: {failure}" for failure in run.failures),
     ]
     return "\n".join(lines)
