@@ -32,7 +32,7 @@ def worker_row(worker: dict[str, Any], viewer: Viewer) -> Row:
         viewer.tell(worker["seen_at"]),
         viewer.tell(worker["started_at"]),
         "any" if queues is None else _join(queues),
-        _join(worker["labels"]),
+        _join(worker.get("labels", ())),
         _join(worker["kinds"]),
     )
     return cells, ""

@@ -71,6 +71,24 @@ async def test_programs_that_insert_the_same_keys_at_once_keep_each_once(
     assert await store.count("default") == 20
 
 
+async def test_keys_are_stored_in_one_order_so_that_two_programs_do_not_wait_for_each_other(
+    store: PostgresStore, other: Connection
+) -> None:
+    first, second = a_job(idempotency_key="a"), a_job(idempotency_key="b")
+    async with other.transaction():
+        await store.insert_within(other, [first], NOW)
+        mine = [a_job(idempotency_key="b"), a_job(idempotency_key="a")]
+        losing = asyncio.create_task(store.insert(mine, NOW))
+        await asyncio.wait([losing], timeout=0.1)
+        await other.execute("SET LOCAL lock_timeout = '500ms'")  # sooner than deadlocks are found
+        await store.insert_within(other, [second], NOW)
+    answers = await losing
+    assert [(one.job.id, one.is_existing) for one in answers] == [
+        (second.id, True),
+        (first.id, True),
+    ]
+
+
 async def test_parents_that_end_in_two_programs_release_once(
     store: PostgresStore, elsewhere: PostgresStore
 ) -> None:
