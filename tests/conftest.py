@@ -55,7 +55,7 @@ LONGEST = (
 
 settings.register_profile(
     "steady",
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

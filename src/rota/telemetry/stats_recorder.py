@@ -1,5 +1,6 @@
 """Records job statistics and queue depths in the store."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -118,12 +119,23 @@ class StatsRecorder:
                 await self._wait_for_counts()
                 await self._clock.sleep(FLUSHED_EVERY)
                 with suppress(RotaError):
-                    await self.flush()
+                    await self._finish_flush()
                     await self._prune()
         finally:
             with suppress(RotaError, TimeoutError):
                 async with timeout_after(self._clock, LAST_WORD):
                     await self.flush()
+
+    async def _finish_flush(self) -> None:
+        """Flush. When cancelled meanwhile, write what was taken: it would be lost otherwise."""
+        flushing = asyncio.create_task(self.flush())
+        try:
+            await asyncio.shield(flushing)
+        except asyncio.CancelledError:
+            with suppress(RotaError, TimeoutError):
+                async with timeout_after(self._clock, LAST_WORD):
+                    await flushing
+            raise
 
     async def _wait_for_counts(self) -> None:
         """Virtual time does not stop every few seconds for nothing, only when pruning is due."""

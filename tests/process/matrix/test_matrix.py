@@ -177,7 +177,10 @@ def see_counters(cell: Cell) -> str:
         found = read_samples(cell.running.scrape())
         return [name for name, count in EXPECTED.items() if found.get(name, 0) < count]
 
-    wait_for(lambda: not lacking(), "the totals")
+    try:
+        wait_for(lambda: not lacking(), "the totals")
+    except AssertionError:
+        pytest.fail(f"too few of {lacking()}: {read_samples(cell.running.scrape())}")
     found = read_samples(cell.running.scrape())
     assert found["rota_jobs_failed_total"] == 2
     assert found["rota_jobs_dlq_total"] == 3

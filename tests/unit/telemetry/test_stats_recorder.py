@@ -213,6 +213,27 @@ async def test_running_stats_are_written_every_few_seconds_and_at_the_end(
     assert [it.succeeded for it in await read_all(store)] == [2]
 
 
+@pytest.mark.parametrize("verb", ["read", "write_each"])
+async def test_counts_that_are_being_written_when_it_ends_are_not_lost(
+    store: RacedStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    carry_out = getattr(store, verb)
+
+    async def be_slow(*asked: Any) -> Any:
+        await clock.sleep(timedelta(milliseconds=300))
+        return await carry_out(*asked)
+
+    monkeypatch.setattr(store, verb, be_slow)
+    tally = StatsRecorder(store, clock)
+    run = asyncio.create_task(tally.run())
+    tally.observe(settled())
+    await clock.advance(FLUSHED_EVERY + timedelta(milliseconds=100))
+    run.cancel()
+    await clock.run(asyncio.wait({run}))
+    monkeypatch.undo()
+    assert [it.succeeded for it in await read_all(store)] == [1]
+
+
 async def test_it_follows_a_worker(
     tally: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
