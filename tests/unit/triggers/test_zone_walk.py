@@ -1,8 +1,8 @@
 """Every transition of every IANA zone from 1970 to 2037, found without the code under test.
 
-The offset of each zone is sampled every 68 hours, as no two changes are closer than three days; where
-it differs from the sample before, the change is bisected. What a wall time near it must become
-then follows from the two offsets alone.
+The offset of each zone is sampled every 68 hours, as no two changes are closer than three days;
+where it differs from the sample before, the change is bisected. What a wall time near it must
+become then follows from the two offsets alone.
 """
 
 from collections.abc import Iterator
