@@ -9,4 +9,4 @@ if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq > 
     install chromium-headless-shell && exit
 fi
 command -v chromium > /dev/null || install chromium ||
-    echo "There is no Chromium here, and it cannot be installed: browser tests will be skipped." >&2
+    echo "Chromium is missing and could not be installed: the browser tests will be skipped." >&2

@@ -9,7 +9,7 @@ from tests.browser.stage.story import MINUTE, Story
 from tests.server.pages.conftest import START
 
 from rota.search.query import FIELDS
-from rota.server.pages.formats import LONGEST_GLIMPSE, glimpse
+from rota.server.pages.formats import LONGEST_EXCERPT, excerpt
 from rota.server.pages.jobs import HINTS
 
 HOUR = timedelta(hours=1)
@@ -80,14 +80,14 @@ async def test_a_row_has_the_beginning_of_its_payload_without_secrets(
     assert text.count('class="under mono clip line"') == 1
 
 
-def test_a_glimpse_is_short_and_masks_before_it_cuts() -> None:
-    assert glimpse({}, ()) == glimpse(None, ()) == glimpse([], ()) == ""
-    assert glimpse(0, ()) == "0"
-    assert glimpse({"a": [1, {"b": None}]}, ()) == '{"a":[1,{"b":null}]}'
-    assert glimpse({"text": "x\u202ey"}, ()) == '{"text":"x\\u202ey"}'
-    address = "x" * (LONGEST_GLIMPSE - 30) + " mysql://user:passphrase@host/" + "y" * 100
-    assert "passph" not in glimpse([address], ())
+def test_an_excerpt_is_short_and_masks_before_it_cuts() -> None:
+    assert excerpt({}, ()) == excerpt(None, ()) == excerpt([], ()) == ""
+    assert excerpt(0, ()) == "0"
+    assert excerpt({"a": [1, {"b": None}]}, ()) == '{"a":[1,{"b":null}]}'
+    assert excerpt({"text": "x\u202ey"}, ()) == '{"text":"x\\u202ey"}'
+    address = "x" * (LONGEST_EXCERPT - 30) + " mysql://user:passphrase@host/" + "y" * 100
+    assert "passph" not in excerpt([address], ())
     larges: list[object] = [[[1, 2, 3]] * 10_000, {str(number): {} for number in range(10_000)}]
     for large in larges:
-        text = glimpse(large, ())
-        assert (len(text), text[-1]) == (LONGEST_GLIMPSE + 1, "…")
+        text = excerpt(large, ())
+        assert (len(text), text[-1]) == (LONGEST_EXCERPT + 1, "…")

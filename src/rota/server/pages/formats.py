@@ -11,7 +11,7 @@ from rota.escape import escape, escape_json
 from rota.jobs import PAUSED_UNTIL
 
 LONGEST_SHOWN = 20_000
-LONGEST_GLIMPSE = 120
+LONGEST_EXCERPT = 120
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _SECOND = timedelta(seconds=1)
@@ -94,19 +94,19 @@ def show_payload(payload: object, masked_words: Collection[str]) -> tuple[Lines,
     return show_json(masked), masked != payload
 
 
-def glimpse(payload: Any, masked_words: Collection[str]) -> str:
+def excerpt(payload: Any, masked_words: Collection[str]) -> str:
     """The beginning of a payload on one line, with secrets masked; nothing for an empty one."""
     if not payload and payload in (None, {}, []):
         return ""
-    begun = _take_first(payload, iter(range(LONGEST_GLIMPSE)))
+    begun = _take_first(payload, iter(range(LONGEST_EXCERPT)))
     text = escape_json(msgspec.json.encode(mask_secrets(begun, masked_words)).decode())
-    return text if len(text) <= LONGEST_GLIMPSE else f"{text[:LONGEST_GLIMPSE]}…"
+    return text if len(text) <= LONGEST_EXCERPT else f"{text[:LONGEST_EXCERPT]}…"
 
 
 def _take_first(value: Any, room: Iterator[int]) -> Any:
-    """The value without the parts for which there is no room, so that a large one costs little.
+    """The first parts of the value, at most as many as the excerpt has characters.
 
-    Each part takes a character or more.
+    So a large payload is not masked and encoded whole.
     """
     if isinstance(value, dict):
         named = zip(room, value.items(), strict=False)

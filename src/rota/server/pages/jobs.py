@@ -14,7 +14,7 @@ from rota.ops.job_counts import StateCounts, count_states
 from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
 from rota.server.http.guards import HOME
-from rota.server.pages.formats import glimpse
+from rota.server.pages.formats import excerpt
 from rota.server.pages.responses import render_page, render_part, stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
@@ -43,8 +43,11 @@ VIEWS = {
 """Filters that operators ask for again and again."""
 
 HINTS = (
-    ("welcome", "a word of the name or kind, or an id or a key, that begins so"),
-    ("kind:mail.send  kind:mail*", "a kind, or all that begin so; also queue: name: key: id:"),
+    ("welcome", "the beginning of a word of the name or kind, of an id or of a key"),
+    (
+        "kind:mail.send  kind:mail*",
+        "a kind, or all kinds with this beginning; also queue: name: key: id:",
+    ),
     ("error:Timeout", "a word or the code of the last error"),
     ("payload.order=7", "a value in the payload"),
     ("state:dead,discarded", "one state, or one of several"),
@@ -163,7 +166,7 @@ def _describe(
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
         "rows": [
-            row._replace(payload=glimpse(row.job.payload, visit.context.masked_words))
+            row._replace(payload=excerpt(row.job.payload, visit.context.masked_words))
             for row in make_rows(page.items, visit.now)
         ],
         "older": visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
