@@ -12,6 +12,7 @@ from tests.architecture.source_tree import Module
 LAZY_IMPORTERS = (
     "src/rota/cli/",
     "src/rota/client/connection",
+    "src/rota/runtime/startup",
     "src/rota/runtime/watch",
     "src/rota/runtime/wiring",
 )

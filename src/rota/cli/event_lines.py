@@ -33,7 +33,7 @@ from rota.events import (
     WorkerStopped,
     WorkerStopping,
 )
-from rota.runtime.startup import Reporter
+from rota.runtime.plan import Reporter
 from rota.telemetry.logs import JsonFormatter
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -24,10 +24,10 @@ from rota.cli.output import GivenTerminal, Terminal
 from rota.cli.task_rules import DEFAULT_RULES, TaskRules
 from rota.jobs.retention import parse_keep
 from rota.runtime.configuration import read_configuration, read_webhook
+from rota.runtime.plan import DEFAULT_HOST, DEFAULT_PORT, Binding, RuntimePlan
 from rota.runtime.process import RuntimeEnd
-from rota.runtime.startup import RuntimePlan, run_runtime
+from rota.runtime.startup import run_runtime
 from rota.runtime.user_modules import load_reference, read_registrations, refuse
-from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT, Binding
 from rota.worker import WorkerSettings
 
 APP = "app"

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from rota.cli.arguments import read_duration
 from rota.cli.options import number, value
-from rota.runtime.startup import ListTasks, TaskPlan
+from rota.runtime.plan import ListTasks, TaskPlan
 from rota.scheduler.policy import POLICIES, SchedulerSettings
 
 

@@ -40,9 +40,9 @@ from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreE
 from rota.escape import escape
 from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, TaskRunStarted
 from rota.runtime.configuration import read_webhook
-from rota.runtime.startup import ListTasks, Reporter, RuntimePlan, run_runtime
+from rota.runtime.plan import DEFAULT_HOST, DEFAULT_PORT, ListTasks, Reporter, RuntimePlan
+from rota.runtime.startup import run_runtime
 from rota.runtime.user_modules import read_registrations
-from rota.runtime.web import DEFAULT_HOST, DEFAULT_PORT
 from rota.scheduler.queries import read_tasks
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import DocumentStore

@@ -28,7 +28,7 @@ from rota.errors import invalid
 from rota.kinds import make_built_in
 from rota.runtime.configuration import LOOPBACK, MetricsAddress, read_webhook
 from rota.runtime.engines import WorkPlan
-from rota.runtime.startup import RuntimePlan
+from rota.runtime.plan import RuntimePlan
 from rota.worker import WorkerSettings
 
 

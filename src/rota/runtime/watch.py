@@ -17,7 +17,7 @@ from rota.events import AlertEnded, AlertNotSent, AlertRaised, EventEmitter
 from rota.fleet.identity import make_process_name
 from rota.ops.notices import find_notices, forget_ended
 from rota.ops.task_notices import WatchedTasks
-from rota.runtime.configuration import WATCH_EVERY, read_configuration, read_webhook
+from rota.runtime.configuration import WATCH_EVERY, Webhook, read_configuration, read_webhook
 from rota.runtime.process import in_background
 from rota.stores.opened import OpenStore
 from rota.telemetry.notices import (
@@ -151,13 +151,13 @@ async def watching(store: OpenStore, clock: Clock, show: Show | None = None) -> 
         yield
         return
     every = read_configuration().watch_every
-    watch = Watch(store, clock, _make_sender(), every=every, show=show)
+    watch = Watch(store, clock, make_sender(read_webhook()), every=every, show=show)
     async with in_background(watch.run(), "rota watch"):
         yield
 
 
-def _make_sender() -> AlertSender | None:
-    webhook = read_webhook()
+def make_sender(webhook: Webhook | None) -> AlertSender | None:
+    """What posts alerts there. InvalidConfigurationError if that address may not be called."""
     if webhook is None:
         return None
     from rota.runtime.webhook import WebhookSender  # noqa: PLC0415 - loads the HTTP client

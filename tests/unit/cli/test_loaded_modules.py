@@ -56,6 +56,13 @@ def test_help_of_a_command_that_asks_a_server_loads_no_server(tmp_path: Path) ->
     assert not {"rota.server", "rota.scheduler", "rota.worker"} & modules
 
 
+def test_a_worker_loads_no_server_and_no_http_client(tmp_path: Path) -> None:
+    packages, modules = loaded_by(tmp_path, "work", "--help")
+    assert "rota.worker.executor" in modules
+    assert not packages & (SERVER | DRIVERS)
+    assert "rota.server" not in modules
+
+
 def test_why_on_a_store_loads_its_driver_and_no_server(tmp_path: Path) -> None:
     async def create() -> str:
         async with await open_store(f"sqlite:///{tmp_path / 'rota.db'}") as store:

@@ -22,8 +22,8 @@ from rota.events import (
     WorkerStopped,
     WorkerStopping,
 )
+from rota.runtime.plan import Reporter, RuntimePlan
 from rota.runtime.process import RuntimeEnd
-from rota.runtime.startup import Reporter, RuntimePlan
 from rota.scheduler.policy import DECLARATIVE, POLLING
 
 JOB: dict[str, Any] = {

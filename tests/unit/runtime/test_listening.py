@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from rota.errors import AddressUnusableError
-from rota.runtime.web import Binding, listen_on
+from rota.runtime.plan import Binding, listen_on
 
 
 def test_any_free_port_is_taken_and_named() -> None:

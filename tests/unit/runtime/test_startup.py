@@ -14,16 +14,9 @@ from rota.jobs import JobStatus
 from rota.kinds import BUILT_IN
 from rota.runtime.configuration import Webhook
 from rota.runtime.engines import WorkPlan
-from rota.runtime.startup import (
-    REFUSES_ALL,
-    UNENCRYPTED,
-    Reporter,
-    RuntimePlan,
-    TaskPlan,
-    open_runtime,
-    show_address,
-)
-from rota.runtime.web import Binding, listen_on
+from rota.runtime.plan import Binding, Reporter, RuntimePlan, TaskPlan, listen_on
+from rota.runtime.startup import open_runtime, show_address
+from rota.runtime.web import REFUSES_ALL, UNENCRYPTED
 from rota.runtime.wiring import inspect_store, open_store
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job

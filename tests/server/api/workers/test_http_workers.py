@@ -14,7 +14,8 @@ import pytest
 from tests.server.api.neighbours import Names
 from tests.server.service import JOBS
 
-from rota.runtime.web import Binding, WebPart, listen_on
+from rota.runtime.plan import Binding, listen_on
+from rota.runtime.web import WebPart
 from rota.runtime.wiring import open_store
 from rota.server import create_app
 

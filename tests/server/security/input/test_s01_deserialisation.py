@@ -33,6 +33,7 @@ def test_only_what_the_operator_names_is_imported_by_name() -> None:
         "src/rota/__init__.py",
         "src/rota/app.py",
         "src/rota/django/__init__.py",
+        "src/rota/kinds/__init__.py",
         "src/rota/runtime/observation.py",
         "src/rota/runtime/user_modules.py",
         "src/rota/worker/child.py",

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tests.unit.kinds.http.receiver import HOST
 
 from rota.jobs import Job
-from rota.kinds import HttpRequests, HttpRules, Keyring
+from rota.kinds import HttpRules, Keyring
+from rota.kinds.http_request import HttpRequests
 from rota.testing import a_job
 from rota.worker import Context, Discard, Snooze
 

@@ -10,7 +10,8 @@ from tests.unit.kinds.http.asker import NOW, Asker
 from tests.unit.kinds.http.receiver import HOST, Authority, Receiver, receiving
 
 from rota.errors import DeliveryError
-from rota.kinds import HttpRequests, HttpRules, Keyring
+from rota.kinds import HttpRules, Keyring
+from rota.kinds.http_request import HttpRequests
 from rota.testing import a_job
 from rota.worker import Context, Discard
 
