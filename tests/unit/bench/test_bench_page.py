@@ -4,7 +4,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.queue_contest.chart import BAR_END, BAR_START, OURS
-from bench.queue_contest.measures import BRIEF
 from bench.queue_contest.page import write_page
 from bench.queue_contest.saved import SavedContestant, SavedRun, load_run, save_run
 
@@ -18,7 +17,6 @@ def a_run() -> SavedRun:
     return SavedRun(
         day="2026-01-01",
         machine=["machine: two cores"],
-        sizes=BRIEF,
         seconds=270.0,
         loops=(27.0, 30.0),
         contestants=[
