@@ -57,14 +57,25 @@ def take_turns(
         players = [player for each in entries if (player := _start(stack, each, leave_out))]
         chance = Random(sizes.rounds)
         for _ in range(sizes.rounds):
-            for player in chance.sample(players, len(players)):
-                try:
-                    note(player.key, player.take_turn(sizes.turn_seconds))
-                except ContestantError as error:
-                    leave_out(player.key, error)
-                    players.remove(player)
+            order = chance.sample(players, len(players))
+            players = [each for each in order if _take_turn(each, sizes, note, leave_out)]
         for player in players:
             note(player.key, player.totals())
+
+
+def _take_turn(
+    player: Player,
+    sizes: Sizes,
+    note: Callable[[str, Figures], None],
+    leave_out: Callable[[str, ContestantError], None],
+) -> bool:
+    """Whether the player takes part in the next round as well."""
+    try:
+        note(player.key, player.take_turn(sizes.turn_seconds))
+    except ContestantError as error:
+        leave_out(player.key, error)
+        return False
+    return True
 
 
 def _start(

@@ -45,6 +45,7 @@ def test_the_page_has_medians_intervals_ratios_and_what_failed(tmp_path: Path) -
     assert "| Rota | - | 4,000 | - | - | 20 | 30 |" in page
     assert "| A <peer> | - | 1,000 (900-1,100) | - | - | 20 | 30 |" in page
     assert "drain/s: Rota has 4.00 (3.64-4.44) of A <peer>, the best peer" in page
+    assert "Rounds of enqueueing: 0; of the rest: 3." in page
     assert "Left out: Absent on mongo, drain: it did not start" in page
     assert "## MongoDB" not in page
     assert "{" not in page
