@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     _add_selection(parser)
     _add_page(parser)
-    parser.add_argument("--repeats", type=int, help="how often everything is measured")
+    parser.add_argument("--repeats", type=int, help="how often everything else is measured")
+    parser.add_argument("--rounds", type=int, help="how many rounds of enqueueing, in turns")
     parser.add_argument(
         "--flat",
         action="store_true",
@@ -117,7 +119,7 @@ def _add_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes",
         type=float,
-        help="begin no repeat that would end later; 4.5 with --page",
+        help="begin no repeat of drain and latency that would end later; 4.5 with --page",
     )
     parser.add_argument(
         "--redraw", action="store_true", help="only draw the page of bench/results.json again"
@@ -217,13 +219,12 @@ def _run_race(
     print_comparisons(console, list(compare_checkouts(results)))
     print_verdicts(console, judge(results))
     if given.page:
-        run = make_run(contestants, results, machine=machine, sizes=sizes, seconds=seconds)
+        run = make_run(contestants, results, machine, seconds)
         save_run(run, RESULTS)
         write_page(run, DOCS)
 
 
 def _choose_sizes(given: argparse.Namespace) -> Sizes:
     sizes = BRIEF if given.page else QUICK if given.quick else FULL
-    if given.repeats is None:
-        return sizes
-    return Sizes(**{**vars(sizes), "repeats": given.repeats})
+    chosen = {"repeats": given.repeats, "rounds": given.rounds}
+    return replace(sizes, **{name: count for name, count in chosen.items() if count is not None})

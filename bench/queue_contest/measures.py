@@ -1,10 +1,10 @@
 """What is measured of a contestant, the same way for all.
 
-Every measurement has an empty store of its own. A drain runs from the starting gun, when all worker
-processes are up and connected, to the moment when the *store* has no unfinished job. On PostgreSQL
-the gun is a lock on the table of jobs, held until every worker waits for it and then let go;
-elsewhere it is a line on standard input: what waits for a lock there sleeps at random, or there is
-none.
+Every measurement has an empty store of its own. Enqueueing one by one has a module of its own,
+``turns``. A drain runs from the starting gun, when all worker processes are up and connected, to
+the moment when the *store* has no unfinished job. On PostgreSQL the gun is a lock on the table of
+jobs, held until every worker waits for it and then let go; elsewhere it is a line on standard
+input: what waits for a lock there sleeps at random, or there is none.
 """
 
 import time
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from bench.queue_contest.contestants import Measure
 from bench.queue_contest.harness.machine import cpu_of_family
-from bench.queue_contest.harness.places import PostgresPlace, SqlitePlace
+from bench.queue_contest.harness.places import Place, PostgresPlace, SqlitePlace
 from bench.queue_contest.harness.programs import ContestantError, Entry, Workers
 
 WARM_UP_COUNT = 25
@@ -30,7 +30,8 @@ Figures = dict[str, float]
 class Sizes:
     """How much is measured."""
 
-    enqueue_count: int
+    rounds: int
+    turn_seconds: float
     bulk_count: int
     drain_count: int
     feed_count: int
@@ -42,17 +43,15 @@ class Sizes:
 
 # The slowest hundredth is the luck of a disk, which has its good and bad half minutes: so latency
 # is told by many short rounds, in which the contestants take turns.
-FULL = Sizes(2_000, 20_000, 20_000, 300, 50, 10, 8.0, 5)
-QUICK = Sizes(500, 10_000, 20_000, 300, 50, 3, 3.0, 1)
-BRIEF = Sizes(300, 5_000, 5_000, 75, 75, 20, 3.0, 20)
+FULL = Sizes(60, 0.25, 20_000, 20_000, 300, 50, 10, 8.0, 5)
+QUICK = Sizes(20, 0.2, 10_000, 20_000, 300, 50, 3, 3.0, 1)
+BRIEF = Sizes(20, 0.15, 5_000, 5_000, 75, 75, 20, 3.0, 20)
 """For the page: as many repeats as there is time for."""
 
 
 def take(measure: Measure, entry: Entry, sizes: Sizes) -> Figures:
     """One measurement at an empty place; ContestantError when the contestant does not finish."""
     entry.tell("prepare")
-    if measure is Measure.ENQUEUE:
-        return {"rate": sizes.enqueue_count / entry.tell("enqueue", sizes.enqueue_count)}
     if measure is Measure.BULK:
         return {"rate": sizes.bulk_count / entry.tell("bulk", sizes.bulk_count)}
     if measure is Measure.LATENCY:
@@ -151,6 +150,9 @@ def _commits(place: object) -> int:
 
 
 def _processor_times(entry: Entry, workers: Workers) -> tuple[float, float]:
-    place = entry.place
-    server = 0.0 if isinstance(place, SqlitePlace) else cpu_of_family(place.server_process_id)
-    return workers.cpu, server
+    return workers.cpu, server_cpu(entry.place)
+
+
+def server_cpu(place: Place) -> float:
+    """Seconds of processor time that the server at a place has taken."""
+    return 0.0 if isinstance(place, SqlitePlace) else cpu_of_family(place.server_process_id)

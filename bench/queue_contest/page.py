@@ -130,8 +130,17 @@ def _comparisons(
     yield ""
 
 
-def _count(repeats: int) -> str:
-    return "one round" if repeats == 1 else f"{repeats} rounds"
+def _count(run: SavedRun, *, is_enqueue: bool) -> int:
+    """In how many rounds enqueueing was measured, or the rest."""
+    return max(
+        (
+            sum("rate" in one or "p50_ms" in one for one in runs)
+            for each in run.contestants
+            for measure, runs in each.figures.items()
+            if (measure == Measure.ENQUEUE) is is_enqueue
+        ),
+        default=0,
+    )
 
 
 def _versions(machine: Sequence[str]) -> Iterator[str]:
@@ -139,12 +148,13 @@ def _versions(machine: Sequence[str]) -> Iterator[str]:
 
 
 def _describe(run: SavedRun) -> str:
-    repeats = max(len(runs) for each in run.contestants for runs in each.figures.values())
+    rounds, repeats = _count(run, is_enqueue=True), _count(run, is_enqueue=False)
     low, high = run.loops
     told = (
-        f"Measured on {run.day} in {run.seconds / 60:.1f} minutes, {_count(repeats)} in which the "
-        f"contestants take turns. A fixed loop took {low:.0f} to {high:.0f} ms between the "
-        "measurements: the further apart, the busier the machine was with other things."
+        f"Measured on {run.day} in {run.seconds / 60:.1f} minutes; the contestants took turns. "
+        f"Rounds of enqueueing: {rounds}; of the rest: {repeats}. A fixed loop took {low:.0f} to "
+        f"{high:.0f} ms between the measurements: the further apart, the busier the machine was "
+        "with other things."
     )
     lines = [
         told,

@@ -64,10 +64,11 @@ def print_settings(
     for contestant in contestants:
         console.print(f"  {contestant.key}: {contestant.words}")
     console.print(
-        f"no-op jobs with {PAYLOAD_SIZE} bytes of payload; drain of {sizes.drain_count:,} laid in"
-        f" before, from the starting gun to no unfinished job in the store; latency at"
-        f" {sizes.feed_rate} jobs/s, of {sizes.feed_count:,} jobs; contestants take turns, medians"
-        f" of {sizes.repeats}, of latency of {sizes.feed_rounds} rounds"
+        f"no-op jobs with {PAYLOAD_SIZE} bytes of payload; enqueue one by one in {sizes.rounds}"
+        f" rounds, in each a turn of {sizes.turn_seconds:g} s for all; drain of"
+        f" {sizes.drain_count:,} laid in before, from the starting gun to no unfinished job in the"
+        f" store; latency at {sizes.feed_rate} jobs/s, of {sizes.feed_count:,} jobs; contestants"
+        f" take turns, medians of {sizes.repeats}, of latency of {sizes.feed_rounds} rounds"
     )
 
 
@@ -91,7 +92,7 @@ def _figures_table(title: str, rows: list[Contestant], results: Results) -> Tabl
     table = Table(title=title)
     table.add_column("contestant", no_wrap=True)
     heads = ("enqueue/s", "bulk/s", "drain/s", "by two/s", "p50 ms", "p99 ms")
-    for head in (*heads, "CPU µs a job", "idle CPU %", "commits/s"):
+    for head in (*heads, "CPU µs: enqueue", "drain", "idle CPU %", "commits/s"):
         table.add_column(head, justify="right")
     for contestant in rows:
         name = f"({contestant.name})" if contestant.is_limit else contestant.name
@@ -105,8 +106,9 @@ def _cells(key: str, results: Results) -> list[str]:
         *(_spread(results, key, measure, "rate", ",.0f") for measure in rates),
         _spread(results, key, Measure.LATENCY, "p50_ms", ".1f"),
         _spread(results, key, Measure.LATENCY, "p99_ms", ".1f"),
-        _pair(results, key, Measure.DRAIN, "us", ".0f"),
-        _pair(results, key, Measure.IDLE, "percent", ".2f"),
+        _pair(results, key, Measure.ENQUEUE, ("client_us", "server_us"), ".0f"),
+        _pair(results, key, Measure.DRAIN, ("worker_us", "server_us"), ".0f"),
+        _pair(results, key, Measure.IDLE, ("worker_percent", "server_percent"), ".2f"),
         _figure(results, key, Measure.IDLE, "commits", ".1f"),
     ]
 
@@ -127,11 +129,10 @@ def _figure(results: Results, key: str, measure: Measure, name: str, form: str) 
     return "-" if value is None else format(value, form)
 
 
-def _pair(results: Results, key: str, measure: Measure, unit: str, form: str) -> str:
-    """Of the worker, and of the server where there is one."""
-    worker = _figure(results, key, measure, f"worker_{unit}", form)
-    server = _figure(results, key, measure, f"server_{unit}", form)
-    return worker if server in ("-", format(0.0, form)) else f"{worker} + {server}"
+def _pair(results: Results, key: str, measure: Measure, names: tuple[str, str], form: str) -> str:
+    """Of the contestant's process, and of the server where there is one."""
+    own, server = (_figure(results, key, measure, name, form) for name in names)
+    return own if server in ("-", format(0.0, form)) else f"{own} + {server}"
 
 
 def print_comparisons(console: Console, comparisons: list[Comparison]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 from bench.queue_contest.contestants import Contestant, Measure
-from bench.queue_contest.measures import Figures, Sizes
+from bench.queue_contest.measures import Figures
 from bench.queue_contest.race import Results
 
 
@@ -24,7 +24,6 @@ class SavedRun(msgspec.Struct):
 
     day: str
     machine: list[str]
-    sizes: Sizes
     seconds: float
     loops: tuple[float, float]
     contestants: list[SavedContestant]
@@ -40,12 +39,7 @@ class SavedRun(msgspec.Struct):
 
 
 def make_run(
-    contestants: list[Contestant],
-    results: Results,
-    *,
-    machine: list[str],
-    sizes: Sizes,
-    seconds: float,
+    contestants: list[Contestant], results: Results, machine: list[str], seconds: float
 ) -> SavedRun:
     """The run as it is kept."""
     saved = [
@@ -55,7 +49,6 @@ def make_run(
     return SavedRun(
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         machine=machine,
-        sizes=sizes,
         seconds=round(seconds, 1),
         loops=(min(results.loops), max(results.loops)),
         contestants=saved,

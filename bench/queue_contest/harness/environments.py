@@ -73,6 +73,12 @@ class Environments:
         module = f"bench.queue_contest.peers.{program}"
         return [str(self._interpreter(environment)), "-m", module]
 
+    def command_of_turns(self, environment: str, program: str) -> list[str]:
+        """What runs a program of the working directory's ``peers`` that enqueues in turns."""
+        if environment in NODE_PACKAGES:
+            return [*self.command(environment, program), "turns"]
+        return [str(self._interpreter(environment)), str(PEERS / "turns.py"), program]
+
     def pending_checks(self, checkout: Path) -> dict[str, str]:
         """By store, how another checkout of Rota asks whether a job is unfinished."""
         script = (

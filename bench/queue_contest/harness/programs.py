@@ -6,8 +6,9 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from select import select
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -37,6 +38,7 @@ class Entry:
         self._folder = folder
         self._home = contestant.checkout or ROOT
         self._command = environments.command(contestant.environment, contestant.program)
+        self._turns = environments.command_of_turns(contestant.environment, contestant.program)
         self._variables = _variables(
             contestant, place, environments.modules(contestant.environment), folder
         )
@@ -65,7 +67,7 @@ class Entry:
     def workers(self, count: int) -> Iterator["Workers"]:
         """So many worker processes, connected and waiting for ``go``; ended by SIGTERM."""
         with (self._folder / "log").open("w+") as log:
-            processes = [self._start(log) for _ in range(count)]
+            processes = [self._start([*self._command, "work"], log) for _ in range(count)]
             workers = Workers(processes, self._folder)
             try:
                 workers.await_ready(log.name)
@@ -73,9 +75,19 @@ class Entry:
             finally:
                 workers.stop()
 
-    def _start(self, log: Any) -> "subprocess.Popen[str]":
+    @contextmanager
+    def enqueuer(self) -> Iterator["Enqueuer"]:
+        """A process that is connected and waits for its turns."""
+        with (self._folder / "log").open("w+") as log:
+            process = self._start(self._turns, log)
+            try:
+                yield Enqueuer(process, Path(log.name))
+            finally:
+                _end(process)
+
+    def _start(self, command: list[str], log: Any) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [*self._command, "work"],
+            command,
             cwd=self._home,
             env=self._variables,
             stdin=subprocess.PIPE,
@@ -138,14 +150,7 @@ class Workers:
         for process in self._processes:
             process.terminate()
         for process in self._processes:
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+            _end(process)
 
     def _tallies(self) -> Iterator[tuple[Path, tuple[int, int]]]:
         for path in self._folder.glob("*.tally"):
@@ -154,6 +159,47 @@ class Workers:
             if len(head) == _COUNTS.size:
                 handled, stamped = _COUNTS.unpack(head)
                 yield path, (handled, stamped)
+
+
+class Enqueuer:
+    """A process that enqueues when it is its turn."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        """Return when the process is connected; ContestantError when it does not start."""
+        self._process = process
+        self._log = log
+        if self._read() != "ready":
+            raise ContestantError(f"it did not start: {self._log.read_text()[-1500:]}")
+
+    def take_turn(self, seconds: float) -> dict[str, float]:
+        """One turn: how many jobs, in how many seconds, and its processor time."""
+        if self._process.stdin:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(f"{seconds}\n")
+                self._process.stdin.flush()
+        told = self._read()
+        if not told:
+            raise ContestantError(f"it did not end its turn: {self._log.read_text()[-1500:]}")
+        turn: dict[str, float] = json.loads(told)
+        return turn
+
+    def _read(self) -> str:
+        """Its next line; nothing if it has ended or patience has."""
+        said = self._process.stdout
+        is_there = said is not None and select([said], [], [], PATIENCE)[0]
+        return said.readline().strip() if said is not None and is_there else ""
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe:
+            pipe.close()
 
 
 @contextmanager

@@ -71,8 +71,26 @@ async function feed(count, rate, add) {
   }
 }
 
-async function enqueue(count, add) {
-  for (let number = 0; number < count; number++) await add(PAYLOAD);
+async function takeTurn(seconds, add) {
+  const before = process.cpuUsage();
+  const begin = performance.now();
+  let count = 0;
+  let elapsed = 0;
+  while (elapsed < seconds) {
+    for (let number = 0; number < 5; number++, count++) await add(PAYLOAD);
+    elapsed = (performance.now() - begin) / 1000;
+  }
+  const { user, system } = process.cpuUsage(before);
+  return { count, seconds: elapsed, cpu: (user + system) / 1e6 };
+}
+
+// As turns.py does: after `ready`, each line on standard input is a turn, a number of seconds.
+async function takeTurns(add) {
+  for (let number = 0; number < 50; number++) await add(PAYLOAD);
+  console.log('ready');
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    console.log(JSON.stringify(await takeTurn(Number(line), add)));
+  }
 }
 
 // Carries out the verb of the command line. A contestant has `connect`, `add(payload)`, `bulk(count)`, `work(tally)`
@@ -89,8 +107,11 @@ export async function main(contestant) {
   }
   await contestant.connect();
   const add = (payload) => contestant.add(payload);
-  const verbs = { enqueue, feed, bulk: (count) => contestant.bulk(count) };
-  if (verb === 'enqueue') await enqueue(10, add);
+  if (verb === 'turns') {
+    await takeTurns(add);
+    process.exit(0);
+  }
+  const verbs = { feed, bulk: (count) => contestant.bulk(count) };
   const begin = performance.now();
   await verbs[verb](...numbers.map(Number), add);
   console.log(JSON.stringify({ seconds: (performance.now() - begin) / 1000 }));

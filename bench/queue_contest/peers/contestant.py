@@ -1,9 +1,9 @@
 """What every contestant written in Python is built on: payload, counting handler, command line.
 
-A contestant's program is run with a verb and numbers: ``prepare``, ``enqueue COUNT``,
-``bulk COUNT``, ``feed COUNT RATE`` and ``work``. Where it finds its store and which settings it
-has to use comes from the environment. The timed verbs print their own seconds, so that starting an
-interpreter is never measured.
+A contestant's program is run with a verb and numbers: ``prepare``, ``bulk COUNT``,
+``feed COUNT RATE`` and ``work``; ``turns.py`` calls its ``enqueue``. Where it finds its store and
+which settings it has to use comes from the environment. The timed verbs print their own seconds, so
+that starting an interpreter is never measured.
 """
 
 import asyncio
@@ -102,8 +102,6 @@ async def perform(contestant: Contestant, verb: str, numbers: list[int]) -> None
         sys.stdin.readline()
         await getattr(contestant, verb)()
         return
-    if verb == "enqueue":
-        await contestant.enqueue(10)
     begin = time.perf_counter()
     await getattr(contestant, verb)(*numbers)
     print(json.dumps({"seconds": time.perf_counter() - begin}), flush=True)

@@ -4,7 +4,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.queue_contest.chart import BAR_END, BAR_START, OURS
-from bench.queue_contest.measures import BRIEF
 from bench.queue_contest.page import write_page
 from bench.queue_contest.saved import SavedContestant, SavedRun, load_run, save_run
 
@@ -18,7 +17,6 @@ def a_run() -> SavedRun:
     return SavedRun(
         day="2026-01-01",
         machine=["machine: two cores"],
-        sizes=BRIEF,
         seconds=270.0,
         loops=(27.0, 30.0),
         contestants=[
@@ -47,6 +45,7 @@ def test_the_page_has_medians_intervals_ratios_and_what_failed(tmp_path: Path) -
     assert "| Rota | - | 4,000 | - | - | 20 | 30 |" in page
     assert "| A <peer> | - | 1,000 (900-1,100) | - | - | 20 | 30 |" in page
     assert "drain/s: Rota has 4.00 (3.64-4.44) of A <peer>, the best peer" in page
+    assert "Rounds of enqueueing: 0; of the rest: 3." in page
     assert "Left out: Absent on mongo, drain: it did not start" in page
     assert "## MongoDB" not in page
     assert "{" not in page

@@ -10,7 +10,7 @@ import atexit
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -355,17 +355,19 @@ def _check_connection(connection: object, path: Path) -> apsw.Connection:
 
 def _answer(group: Sequence[Call[Any]], outcomes: Sequence[Any]) -> None:
     """Wake each loop once, however many of its calls are answered."""
-    answers: dict[AbstractEventLoop, list[tuple[Call[Any], Any]]] = {}
-    for call, outcome in zip(group, outcomes, strict=True):
-        answers.setdefault(call.loop, []).append((call, outcome))
-    for loop, settled in answers.items():
-        with suppress(RuntimeError):  # the loop was closed: the answer is not needed any more
-            loop.call_soon_threadsafe(_settle, settled)
+    settled = list(zip(group, outcomes, strict=True))
+    for loop in {call.loop for call in group}:
+        try:
+            loop.call_soon_threadsafe(_settle, loop, settled)
+        except RuntimeError:  # the loop was closed: the answer is not needed any more
+            continue
 
 
-def _settle(settled: Iterable[tuple[Call[Any], Any]]) -> None:
+def _settle(loop: AbstractEventLoop, settled: Iterable[tuple[Call[Any], Any]]) -> None:
     flights = in_flight()
     for call, outcome in settled:
+        if call.loop is not loop:
+            continue
         flights.land()
         is_failure = isinstance(outcome, BaseException)
         if call.notify is not None and not is_failure:
