@@ -79,7 +79,7 @@ class DistantStore:
             yield write._replace(collection=f"{self._name}.{write.collection}")
 
     async def _ask(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """The answer. Whoever is killed meanwhile has been served by the time that others ask."""
+        """The answer. A caller that is killed meanwhile has been served before the next call."""
         begun = self._there.begin(call)
         try:
             with in_flight():

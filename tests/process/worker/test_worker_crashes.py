@@ -56,7 +56,7 @@ MOST_LIVES = 8
 MOST_TRIES = 12
 IS_WHOLE = os.environ.get("CRASH_POINTS") == "all"
 RESCUED_WITHIN = SETTINGS.lease_for + timedelta(seconds=15)
-"""Lease and sweep; nobody polls, since everybody is told."""
+"""Lease and sweep; no worker polls, since the store notifies all of them."""
 VERBS = {"insert", "lease", "apply", "extend", "sweep", "prune"}
 MOMENTS = ("before", "commit", "after")
 KEYED_TWICE, DEADLY, LAST = number_id(5), number_id(12), number_id(13)
@@ -69,7 +69,7 @@ MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - the folder made there has a name 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """In memory, where there is such a disk: kill -9 spares what the system has in hand."""
+    """On a disk in memory, if there is one: the system keeps written data after kill -9."""
     with tempfile.TemporaryDirectory(dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None) as name:
         yield Path(name)
 
@@ -366,7 +366,7 @@ async def test_after_a_kill_at_any_write_to_mysql_nothing_is_lost_or_done_twice(
 async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", tmp_path: Path, redis_server_url: str
 ) -> None:
-    """In place of a commit: a script was sent, and nobody lives to read what it answers."""
+    """In place of a commit: a script was sent, and the process dies before the answer."""
     toll = await die_everywhere(
         stage,
         tmp_path,
