@@ -28,6 +28,7 @@ from tests.process.programs.job_stage import (
     Passed,
     number_id,
 )
+from tests.servers.schemas import Schemas
 from tests.servers.shared import (
     mysql_database,
     new_mongo_database,
@@ -325,7 +326,10 @@ async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice
 
 
 async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twice(
-    stage: "subprocess.Popen[str]", tmp_path: Path, postgres_database: str
+    stage: "subprocess.Popen[str]",
+    tmp_path: Path,
+    postgres_database: str,
+    postgres_schemas: Schemas,
 ) -> None:
     """Here the server tells when there is work, in real time: not every play is quite the same.
 
@@ -335,7 +339,7 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
     toll = await die_everywhere(
         stage,
         tmp_path,
-        lambda: nullcontext(with_option(postgres_database, "schema", f"crash_{token_hex(6)}")),
+        lambda: postgres_schemas.use(postgres_database),
         most=None if IS_WHOLE else 1,
     )
     toll.report("PostgreSQL")
