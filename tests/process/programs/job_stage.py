@@ -69,7 +69,7 @@ _ANSWERS = (InsertAnswered, LeaseAnswered, ApplyAnswered, ExtendAnswered, PruneA
 
 
 class FailPoint(msgspec.Struct, frozen=True):
-    """Right before, right after or at the commit of the so-many-th recorded call of a life.
+    """Right before, right after or at the commit of the recorded call with this number.
 
     With MongoDB, also right after a write that needs no transaction.
     """
