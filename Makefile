@@ -79,7 +79,7 @@ types: setup
 
 arch: setup ## imports, sizes, names, exports
 	$(BIN)/lint-imports
-	$(PYTEST) -q -p no:schemathesis -p no:hypothesispytest tests/architecture # these plugins load for seconds
+	$(PYTEST) -q tests/architecture
 
 unit: setup ## the fast tests, module by module
 	$(PYTEST) -q -n auto tests/unit

@@ -116,9 +116,8 @@ def postgres_schemas(postgres_database: str) -> Iterator[Schemas]:
 @pytest.fixture
 def postgres_url(postgres_database: str, postgres_schemas: Schemas) -> Iterator[str]:
     """The address of an empty PostgreSQL store: a schema of the test's own."""
-    name = postgres_schemas.take()
-    yield with_option(postgres_database, "schema", name)
-    postgres_schemas.leave(name)
+    with postgres_schemas.use(postgres_database) as url:
+        yield url
 
 
 @pytest.fixture
@@ -155,9 +154,8 @@ def pooled_schemas(postgres_database: str) -> Iterator[Schemas]:
 @pytest.fixture
 def pooled_url(pgbouncer: PgBouncer, pooled_schemas: Schemas) -> Iterator[str]:
     """As ``postgres_url``, through the pooler."""
-    name = pooled_schemas.take()
-    yield with_option(pgbouncer.url, "schema", name)
-    pooled_schemas.leave(name)
+    with pooled_schemas.use(pgbouncer.url) as url:
+        yield url
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ KNOWN_HOSTS = frozenset(
         "www.rfc-editor.org",
         "www.sqlite.org",
         "www.w3.org",
-        # the reader's own machine, and names that stand for nobody's
+        # the reader's own machine, and reserved example names
         "127.0.0.1",
         "example.com",
         "example.org",

@@ -28,7 +28,7 @@ Invite = Callable[..., Visitor]
 def browser() -> Iterator[Browser]:
     """Closed after each module: while it is open, no test with an event loop of its own can run."""
     if find_chromium() is None:
-        reason = "THERE IS NO CHROMIUM HERE, so nobody has looked at the pages: make browser"
+        reason = "CHROMIUM IS NOT INSTALLED, so the pages were not tested: make browser"
         if os.environ.get("CI") == "true" and could_be_installed():
             pytest.fail(reason)
         pytest.skip(reason)

@@ -157,7 +157,7 @@ def test_no_page_runs_the_name_of_a_tenant(browser: Browser, house: OpenHouse) -
         visitor.enter(EVIL)
         for path in PAGES:
             visitor.go(path)
-            visitor.forgive("400")  # some pages refuse such a tenant, and say so
+            visitor.forgive("400")  # some pages refuse this tenant with an error
             _examine(visitor)
 
 

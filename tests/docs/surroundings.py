@@ -42,7 +42,7 @@ def pinned_surroundings(folder: Path) -> Iterator[None]:
 
 
 def _would_be_obeyed(name: str) -> bool:
-    """Whether it is a setting of whoever runs the tests that a page must not notice."""
+    """Whether it is a setting of this user's environment that pages must not see."""
     is_ours = name.startswith(("ROTA_", "WORKER_")) and not name.startswith("ROTA_TEST_")
     return is_ours or name == "FORCE_COLOR"
 

@@ -52,7 +52,7 @@ def test_every_fault_has_a_test_or_says_that_it_has_none() -> None:
 
 
 def test_no_fault_is_without_a_test() -> None:
-    """Nobody leaves one without a test and does not say so here."""
+    """A fault without a test must be listed here."""
     untested = [number for number, text in split_faults(PAGE).items() if not _TEST.findall(text)]
     assert untested == []
 

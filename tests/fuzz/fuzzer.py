@@ -76,7 +76,7 @@ def mutate(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
 def fuzz(
     target: str, seed: int, *, most: int | None = None, seconds: float | None = None
 ) -> Report:
-    """Feed a target until so many inputs or so many seconds of CPU are used up."""
+    """Feed a target until its inputs or its seconds of CPU are used up."""
     random, feed, report = Random(f"{target} {seed}"), TARGETS[target], Report(target)
     inputs = read_corpus(target)
     started = time.process_time()

@@ -185,7 +185,7 @@ def make_environment(newer: str, folder: Path) -> str:
     subprocess.run([newer, "-m", "venv", "--without-pip", folder / "environment"], check=True)
     python = str(folder / "environment" / "bin" / "python")
     needed = (DJANGO, "setuptools", "msgspec", "apsw", "tzdata", "tzlocal")
-    pip("--python", python, "install", *needed)
+    pip("--python", python, "install", "--no-compile", *needed)  # most of Django is never imported
     return python
 
 

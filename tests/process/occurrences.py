@@ -105,7 +105,7 @@ def find_miscounts(
             starts = _list_starts(runs.get(name, []), due_at, next_at)
             if is_survived(due_at, lives) and not _is_one(starts):
                 shown = ", ".join(f"{run.started_at} by {run.instance}" for run, _ in starts)
-                yield f"{name!r}, due {due_at}: started {shown or 'by nobody'}"
+                yield f"{name!r}, due {due_at}: started {shown or 'never'}"
 
 
 def _is_one(starts: Sequence[tuple[Run, bool]]) -> bool:

@@ -21,7 +21,7 @@ def say(text: object) -> None:
 
 
 async def increment(path: str, count: int) -> None:
-    """Raise the version of one document, ``count`` times, against whoever does the same."""
+    """Raise the version of one document ``count`` times while other writers do the same."""
     async with await open_store(f"sqlite:///{path}") as store:
         while count:
             current = (await store.read("tasks", ["counter"]))["counter"].version

@@ -29,7 +29,7 @@ _OPTIONS = (
     "--innodb-log-file-size=32M",
 )
 NOT_FOR_KEEPS = ("--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--sync-binlog=0")
-"""What the shared server is spared, since nobody kills it; those that are killed are not."""
+"""The shared server needs no durability, since no test kills it; the others do."""
 
 
 class MariadbServer(ServerProcess):

@@ -116,7 +116,7 @@ def _end(process_id: int, number: signal.Signals) -> None:
 
 
 def is_running(process_id: int) -> bool:
-    """Whether there is such a process, and more of it than its exit status."""
+    """Whether the process exists and is not a zombie."""
     try:
         os.kill(process_id, 0)
     except ProcessLookupError:

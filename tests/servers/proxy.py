@@ -29,7 +29,7 @@ class Proxy:
         return f"postgresql://{user}{password}@127.0.0.1:{self._port}/{database}?sslmode=disable"
 
     def stall(self) -> None:
-        """From now on nothing comes through, and nobody is told."""
+        """From now on nothing comes through, and neither side is notified."""
         self._passing.clear()
 
     def heal(self) -> None:

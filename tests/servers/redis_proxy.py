@@ -38,7 +38,7 @@ class RedisProxy(Proxy):
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
             await super()._serve(reader, writer)
-        except OSError:  # nobody is there
+        except OSError:  # the server does not listen
             writer.transport.abort()
 
     async def _dial(self) -> tuple[StreamReader, StreamWriter]:

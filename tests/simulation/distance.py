@@ -79,7 +79,7 @@ class DistantStore:
             yield write._replace(collection=f"{self._name}.{write.collection}")
 
     async def _ask(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """The answer. Whoever is killed meanwhile has been served by the time that others ask."""
+        """The answer. A caller that is killed meanwhile has been served before the next call."""
         begun = self._there.begin(call)
         try:
             with in_flight():
@@ -92,7 +92,7 @@ class DistantStore:
 class StoreInStep(DistantStore):
     """Time and everything else stand still during a call, which therefore takes no turn at all.
 
-    So it is with a store in memory: what is told of one must be told of the other, to the letter.
+    A store in memory behaves the same: both must give exactly the same trace.
     """
 
     async def _ask(self, call: Coroutine[Any, Any, Answer]) -> Answer:

@@ -86,7 +86,7 @@ class Trial:
 
 @pytest.mark.parametrize("seed", range(15))
 async def test_a_store_that_hangs_for_less_than_a_lease_costs_no_job_its_attempt(seed: int) -> None:
-    """Not even where the store leases jobs and nobody hears of it."""
+    """Not even if the store leases jobs and its answer is lost."""
     trial = Trial(seed, longest_delay=timedelta(seconds=1), lease_for=timedelta(minutes=1))
     jobs = await trial.run()
     assert trial.fault_count > 0

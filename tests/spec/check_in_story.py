@@ -1,6 +1,6 @@
 """What happens to check-ins over the years: handlers fail, workers die, operators intervene.
 
-Time in which nothing is due, nobody works and nobody acts is passed over in one step; all other
+Time in which nothing is due, runs or acts is passed over in one step; all other
 time flows.
 """
 
@@ -41,7 +41,7 @@ class CallRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Sent:
-    """One message, as whoever got it would write it down."""
+    """One message, as its recipient would write it down."""
 
     tenant: str
     pair: str
@@ -246,7 +246,7 @@ class Story:
                     self._plan_switch(tenant, at)
 
     def _plan_switch(self, tenant: Tenant, at: datetime) -> None:
-        """Half of them until a given time; of the others nobody knows how long they will be."""
+        """Half of them until a given time, the others for an unknown time."""
         is_told = self._random.random() < 0.5
         start, end = at - 10 * MINUTE, at + self._random.uniform(0.5, 30 if is_told else 1) * HOUR
         rail, until = self._rails[tenant.name], end if is_told else None

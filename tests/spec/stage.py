@@ -20,7 +20,7 @@ MONDAY = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
 """Ten o'clock on a Monday in January."""
 
 SELDOM = SchedulerSettings(peers_checked_every=timedelta(days=1), peer_silent_for=timedelta(days=3))
-"""Settings for stories without peers: hours pass quickly when nobody calls the roll."""
+"""Settings for stories without peers: hours pass quickly without presence checks."""
 
 Kind = TypeVar("Kind", bound=Event)
 

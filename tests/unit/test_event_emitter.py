@@ -1,4 +1,4 @@
-"""What is told of what happened, and to whom."""
+"""Which events are emitted, and which listeners get them."""
 
 import logging
 from datetime import UTC, datetime

@@ -27,7 +27,7 @@ def a_job(**fields: Any) -> Job:
     """
     dependencies = tuple(fields.get("dependencies", ()))
     created_at = fields.get("created_at", _MADE_AT)
-    told = {
+    requested = {
         "id": make_job_id(_MADE_AT, next(_numbers)),
         "queue": "default",
         "name": "a job",
@@ -38,7 +38,9 @@ def a_job(**fields: Any) -> Job:
         **fields,
         "dependencies": dependencies,
     }
-    return Job(**{"kind": told["name"], **_implied_by(told["status"], created_at), **told})
+    return Job(
+        **{"kind": requested["name"], **_implied_by(requested["status"], created_at), **requested}
+    )
 
 
 def _implied_by(status: JobStatus, created_at: datetime) -> dict[str, Any]:

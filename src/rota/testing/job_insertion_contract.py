@@ -290,7 +290,7 @@ class DependenciesContract(JobStoreFixture):
                     await end(jobs, leased[parents[index].id], endings[index]) for index in order
                 ]
                 is_well = all(isinstance(ending, Succeeded) for ending in endings)
-                _expect_told_once(answers, child, is_released=is_well)
+                _expect_changed_once(answers, child, is_released=is_well)
                 expect(await statuses(jobs, child), [_status(is_released=is_well)])
                 expect([job.id for job in await take(jobs)], [child.id] * is_well)
 
@@ -304,7 +304,7 @@ class DependenciesContract(JobStoreFixture):
             calls = (end(jobs, leased[each], outcome) for each, outcome in outcomes.items())
             answers = await asyncio.gather(*calls)
             is_well = all(isinstance(ending, Succeeded) for ending in endings)
-            _expect_told_once(answers, child, is_released=is_well)
+            _expect_changed_once(answers, child, is_released=is_well)
             expect([job.id for job in await take(jobs)], [child.id] * is_well)
 
     async def test_parents_that_end_in_one_call_release_once(self, jobs: JobStore) -> None:
@@ -410,9 +410,9 @@ def _status(*, is_released: bool) -> JobStatus:
     return JobStatus.READY if is_released else JobStatus.BLOCKED
 
 
-def _expect_told_once(answers: list[Applied], child: Job, *, is_released: bool) -> None:
-    told = [each for answer in answers for each in (*answer.released, *answer.blocked)]
-    expect(told, [child.id])
+def _expect_changed_once(answers: list[Applied], child: Job, *, is_released: bool) -> None:
+    changed = [each for answer in answers for each in (*answer.released, *answer.blocked)]
+    expect(changed, [child.id])
     released = any(answer.released for answer in answers)
     expect_true(released is is_released, f"released: {released}, but it should be {is_released}")
 

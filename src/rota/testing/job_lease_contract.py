@@ -110,7 +110,7 @@ class LeasingContract(JobStoreFixture):
 
 
 class TurnsContract(JobStoreFixture):
-    """Tenants take turns, and each is told when there is something to do."""
+    """Tenants take turns, and each is notified when it has work."""
 
     async def test_tenants_take_turns(self, jobs: JobStore) -> None:
         """One tenant's backlog delays no other: over three leases of ten all get the same."""

@@ -14,7 +14,7 @@ Pixel = tuple[int, int, int]
 def shrink(png: bytes) -> bytes:
     """The picture with a palette of at most 256 colours: those that are used most.
 
-    Every other colour is drawn in the nearest of them; in a page of text nobody sees a difference.
+    Every other colour is drawn in the nearest of them; in text this cannot be seen.
     """
     width, height, rows = _read(png)
     counts: Counter[Pixel] = Counter()

@@ -84,7 +84,7 @@ class _Served:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits for the server
+        except BaseException as error:  # noqa: BLE001 - raised where the server is awaited
             self._failure = error
         finally:
             self._is_ready.set()

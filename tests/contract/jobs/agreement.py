@@ -61,7 +61,7 @@ class JobStoresAgree(RuleBasedStateMachine):
         return MemoryStore()
 
     async def reopen(self, store: JobStore) -> JobStore:
-        """The same store again, after a while in which nobody had it open."""
+        """The same store, closed and opened again."""
         return store
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class JobStoresAgree(RuleBasedStateMachine):
 
     @rule(wishes=st.lists(job_wishes, min_size=1, max_size=4))
     def insert_what_is_free(self, wishes: list[JobWish]) -> None:
-        """Jobs that nobody refuses, so that there is always something to do."""
+        """Jobs that every store accepts, so that there is always work."""
         self.insert(
             [
                 wish._replace(dependencies=(), under_id=None, key=None, due_in=None)

@@ -124,7 +124,7 @@ job_wishes = st.builds(
 
 
 def number_id(number: int) -> JobId:
-    """The id of the so-many-th job; not all sort by their age."""
+    """The id of the job with this number; not all sort by their age."""
     return make_job_id(EPOCH + timedelta(milliseconds=number * 7 % 50), number)
 
 

@@ -21,6 +21,8 @@ def opener(*addresses: str) -> JobStoreFactory:
 
 
 class TestJobsOverServers(JobResultContract, JobStoreContract):
+    fan_in_width = 1_000  # ten thousand: each store by itself, and shards in memory and in files
+
     @pytest.fixture
     def job_store_factory(
         self, postgres_url: str, redis_url: str, mongo_url: str

@@ -69,7 +69,7 @@ def _run(command: str, shown: str, folder: Path, services: Services, where: str)
     if program == "make":
         _check_targets(arguments, where)
     elif program != "pip":
-        raise ValueError(f"{where}: {program} is no command that can be checked")
+        raise ValueError(f"{where}: {program} is not a command that can be checked")
     return 0
 
 

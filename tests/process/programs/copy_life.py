@@ -31,7 +31,7 @@ async def die_before(_: MarkedTarget) -> None:
 
 
 async def die_at(marked: MarkedTarget) -> None:
-    """What is to be done has been sent, or handed over to a thread; nobody hears the answer."""
+    """The request was sent, or given to a thread; the process dies before the answer."""
     removal = asyncio.create_task(_finish(marked))
     asyncio.get_running_loop().call_soon(asyncio.get_running_loop().call_soon, die)
     await removal

@@ -22,7 +22,7 @@ from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 from rota.testing import VirtualClock
 
 SETTINGS = SchedulerSettings(peers_checked_every=timedelta(hours=1))
-"""Nobody else is there, and heartbeats would only be more of the same write."""
+"""There are no peers, and heartbeats would only repeat the same write."""
 
 TASKS = {"brief": "* * * * *", "long": "0,2,4,6,8 * * * *", "failing": "1,4,7 * * * *"}
 RETRY_DELAY = timedelta(seconds=15)
@@ -31,7 +31,7 @@ Moment = Literal["before", "after"]
 
 
 class FailPoint(msgspec.Struct, frozen=True):
-    """Right before or right after the so-many-th write of a life."""
+    """Right before or right after the write with this number."""
 
     number: int
     moment: Moment

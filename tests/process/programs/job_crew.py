@@ -60,7 +60,7 @@ def number_id(number: int) -> JobId:
 
 
 def make_batch(number: int, job_count: int) -> list[Job]:
-    """The so-many-th batch, the same whoever makes it."""
+    """The batch with this number, the same in every process."""
     first = number * BATCH
     return [make_job(each) for each in range(first, min(first + BATCH, job_count))]
 
@@ -155,7 +155,7 @@ def _take_part_alone(line: str) -> int:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.CRITICAL)
     load_backends()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead are nobody's concern
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps ended children
     for request in sys.stdin:
         sys.stdout.write(f"{fork_off(request)}\n")
         sys.stdout.flush()

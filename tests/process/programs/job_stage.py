@@ -53,7 +53,7 @@ BEGINS_AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 WHOLE_STORY = 9 * MINUTE
 RECOVERY = 2.5 * MINUTE
-"""How long a life lasts at least, and the first from the beginning; nobody is pruned so soon."""
+"""The least time a life lasts, the first counted from the start; no job is pruned so soon."""
 SETTINGS = WorkerSettings(
     concurrency=4,
     batch=4,
@@ -69,7 +69,7 @@ _ANSWERS = (InsertAnswered, LeaseAnswered, ApplyAnswered, ExtendAnswered, PruneA
 
 
 class FailPoint(msgspec.Struct, frozen=True):
-    """Right before, right after or at the commit of the so-many-th recorded call of a life.
+    """Right before, right after or at the commit of the recorded call with this number.
 
     With MongoDB, also right after a write that needs no transaction.
     """

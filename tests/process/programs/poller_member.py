@@ -37,7 +37,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A poller was started, or given a document, or told of an error."""
+    """A poller was started, was given a document, or reported an error."""
 
     at: datetime
     process_id: int

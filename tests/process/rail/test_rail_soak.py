@@ -53,7 +53,7 @@ class Fleet:
         return [message for path in self.outboxes for message in read_outbox(path)]
 
     def start(self, count: int = 1) -> None:
-        """Return when so many more workers are at work."""
+        """Return when that many more workers are running."""
         program = [sys.executable, "-m", "tests.process.programs.rail_worker"]
         for _ in range(count):
             self.outboxes.append(self._folder / f"outbox-{len(self.outboxes):03}.jsonl")
@@ -174,13 +174,13 @@ async def test_no_occurrence_is_sent_twice_and_none_is_lost(
     assert doubled == {}
     assert sent.keys() - expected == set()
     # On a machine that stands still for longer than an interval the next one is not made up for;
-    # but whoever runs is told, so that nothing is passed over in silence.
+    # but the next run is told, so that nothing is skipped silently.
     assert len(expected - sent.keys()) - count_untold(expected, sent) == missed_count
     assert len(expected - sent.keys()) <= max(1, len(expected) / 100)
 
 
 def count_untold(expected: set[Occurrence], sent: Counter[Occurrence]) -> int:
-    """How many were missed at the end of their series, where nobody is left to be told."""
+    """How many were missed at the end of their series, where no later run can report them."""
     last_sent: dict[tuple[str, str], datetime] = {}
     for tenant, series, at in sent:
         last_sent[tenant, series] = max(at, last_sent.get((tenant, series), at))

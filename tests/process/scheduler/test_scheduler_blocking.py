@@ -14,7 +14,7 @@ from rota.testing import VirtualClock
 
 MINUTELY = "* * * * *"
 LONG_ENOUGH = 2_000_000_000
-"""So many turns of a loop take a minute or more on any machine."""
+"""This many turns of a loop take a minute or more on any machine."""
 
 
 def find_warnings(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:

@@ -37,7 +37,7 @@ FIRST_LIFE = timedelta(minutes=2, seconds=40)
 NEXT_LIFE = timedelta(seconds=75)
 DEAD_FOR = timedelta(seconds=7)
 SAMPLED = {"sqlite": 1, "postgres": 7, "redis": 5, "mongo": 15}
-"""One in so many fail points is tried on a server; odd, for every other one is after a write."""
+"""A server is tried with one in this many fail points; odd: every other one is after a write."""
 
 NewAddress = Callable[[Path], str]
 

@@ -1,4 +1,4 @@
-"""Several schedulers on one store: each occurrence is started once, whoever dies.
+"""Several schedulers on one store: each occurrence starts once, whichever of them dies.
 
 A minute of their clock lasts a second. What happened is read from files outside the store, and
 judged twice: by the axioms, and by a plain count of the starts.
@@ -149,7 +149,7 @@ def test_another_replica_restarts_the_runs_of_a_killed_one(
         victim, survivor = fleet.start_and_await(2)
         wait_for(lambda: len(started_by(fleet)) == len(tasks), "the start of every task")
         if not any(isinstance(entry, RunStarted) for entry in victim.history):
-            victim, survivor = survivor, victim  # whoever comes first may claim them all
+            victim, survivor = survivor, victim  # the first one may claim them all
         cut_off = {entry.name for entry in victim.history if isinstance(entry, RunStarted)}
         kept = started_by(fleet) - cut_off
         before = len(survivor.history)

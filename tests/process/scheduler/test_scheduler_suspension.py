@@ -39,7 +39,7 @@ def is_suspended(replica: Replica) -> bool:
 
 
 def is_free(address: str) -> bool:
-    """Whether nobody holds the right to write for longer than a moment."""
+    """Whether no process holds the write lock for longer than a moment."""
     path = address.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
         try:
@@ -126,7 +126,7 @@ def test_a_suspended_process_keeps_its_run_and_repeats_nothing_its_peer_did(
         wait_for(lambda: has_ended_long(sleeper, woken_at), "the end of the long run")
         peer.kill()
         wait_for(lambda: has_started_all(sleeper, woken_at, 2), "the sleeper's own work")
-        sleeper.kill()  # it runs the long one again, which nobody needs to wait for
+        sleeper.kill()  # it runs the long one again, which need not be waited for
         traces = fleet.traces()
     check_replicas(
         traces,

@@ -75,7 +75,7 @@ def read_overdue(url: str) -> set[str]:
     return {name for name in ("tick", "backup") for it in found if f'name="{name}"' in it}
 
 
-def test_what_was_killed_is_reported_by_the_process_that_is_left(tmp_path: Path) -> None:
+def test_the_surviving_process_reports_the_one_that_was_killed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'rota.db'}"
     now = SystemClock().now().astimezone(UTC)
     alert_for = now + timedelta(seconds=4) - asyncio.run(seed(url, now))

@@ -42,7 +42,9 @@ class Counters:
             except StoreUnavailableError as error:
                 version = await self._look_up(key, version, error)
             else:
-                assert written == (version or 0) + 1, "a write was refused that nobody else made"
+                assert written == (version or 0) + 1, (
+                    "a write that only this process made was refused"
+                )
                 version = written
                 self.acknowledged[key] += 1
 

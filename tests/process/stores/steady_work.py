@@ -66,7 +66,7 @@ class SteadyWork:
                 await working
 
     async def progress(self, count: int = 20) -> None:
-        """Return when so many more jobs have been handed in and done, and others had their turn."""
+        """Return when that many more jobs were submitted and done, and other tasks had a turn."""
         await CLOCK.sleep(A_MOMENT)
         goal = len(self.run_counts) + count
         await self._until(lambda: len(self.run_counts) >= goal)
@@ -78,7 +78,7 @@ class SteadyWork:
         return self.outages[-1]
 
     async def be_refused(self, count: int = 20) -> None:
-        """Return when the store has refused so many more times to take a job."""
+        """Return when the store has refused that many more jobs."""
         goal = len(self.refusals) + count
         await self._until(lambda: len(self.refusals) >= goal)
 

@@ -70,7 +70,7 @@ async def test_a_store_leaves_a_server_that_has_become_read_only(pair: PostgresP
         await asyncio.gather(*(store.insert([a_job()], NOW) for _ in range(8)))
 
 
-async def test_a_standby_alone_is_no_place_for_an_address_with_several_hosts(
+async def test_an_address_with_several_hosts_refuses_a_lone_standby(
     pair: PostgresPair,
 ) -> None:
     place = f"127.0.0.1:{pair.standby.port}"

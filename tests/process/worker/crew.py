@@ -142,7 +142,7 @@ class Crew:
 
 @contextmanager
 def gathered_crew(folder: Path, order: CrewOrder) -> Iterator[Crew]:
-    """A crew of which nobody is left running, whatever happens."""
+    """A crew whose processes all end with the test, whatever happens."""
     command = [sys.executable, "-m", "tests.process.programs.job_crew"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe) as zygote:

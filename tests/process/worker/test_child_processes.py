@@ -209,7 +209,7 @@ async def test_a_job_that_takes_too_long_is_killed_a_second_later(tmp_path: Path
     assert shop.report.killed_count == 1
 
 
-async def test_what_a_killed_child_has_started_is_killed_with_it(tmp_path: Path) -> None:
+async def test_processes_started_by_a_killed_child_are_killed_too(tmp_path: Path) -> None:
     file = tmp_path / "file"
     async with working(child_work.start_another, limit=timedelta(seconds=3)) as shop:
         job = await shop.add({"file": str(file)})
@@ -319,7 +319,7 @@ async def test_a_handler_in_a_child_may_snooze_and_discard() -> None:
     assert kept.due_at - kept.updated_at == timedelta(seconds=90)
 
 
-async def test_what_only_a_worker_has_is_refused_in_a_child() -> None:
+async def test_a_child_cannot_use_what_only_the_worker_has() -> None:
     async with working(child_work.not_in_children) as shop:
         (ended,) = await shop.ended(await shop.add())
     assert ended.last_error == "InvalidInputError: this context was made without a ledger"

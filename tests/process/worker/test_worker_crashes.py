@@ -28,6 +28,7 @@ from tests.process.programs.job_stage import (
     Passed,
     number_id,
 )
+from tests.servers.schemas import Schemas
 from tests.servers.shared import (
     mysql_database,
     new_mongo_database,
@@ -56,7 +57,7 @@ MOST_LIVES = 8
 MOST_TRIES = 12
 IS_WHOLE = os.environ.get("CRASH_POINTS") == "all"
 RESCUED_WITHIN = SETTINGS.lease_for + timedelta(seconds=15)
-"""Lease and sweep; nobody polls, since everybody is told."""
+"""Lease and sweep; no worker polls, since the store notifies all of them."""
 VERBS = {"insert", "lease", "apply", "extend", "sweep", "prune"}
 MOMENTS = ("before", "commit", "after")
 KEYED_TWICE, DEADLY, LAST = number_id(5), number_id(12), number_id(13)
@@ -69,7 +70,7 @@ MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - the folder made there has a name 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """In memory, where there is such a disk: kill -9 spares what the system has in hand."""
+    """On a disk in memory, if there is one: the system keeps written data after kill -9."""
     with tempfile.TemporaryDirectory(dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None) as name:
         yield Path(name)
 
@@ -325,7 +326,10 @@ async def test_after_a_kill_at_any_write_to_sqlite_nothing_is_lost_or_done_twice
 
 
 async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twice(
-    stage: "subprocess.Popen[str]", tmp_path: Path, postgres_database: str
+    stage: "subprocess.Popen[str]",
+    tmp_path: Path,
+    postgres_database: str,
+    postgres_schemas: Schemas,
 ) -> None:
     """Here the server tells when there is work, in real time: not every play is quite the same.
 
@@ -335,7 +339,7 @@ async def test_after_a_kill_at_any_write_to_postgres_nothing_is_lost_or_done_twi
     toll = await die_everywhere(
         stage,
         tmp_path,
-        lambda: nullcontext(with_option(postgres_database, "schema", f"crash_{token_hex(6)}")),
+        lambda: postgres_schemas.use(postgres_database),
         most=None if IS_WHOLE else 1,
     )
     toll.report("PostgreSQL")
@@ -366,7 +370,7 @@ async def test_after_a_kill_at_any_write_to_mysql_nothing_is_lost_or_done_twice(
 async def test_after_a_kill_at_any_write_to_redis_nothing_is_lost_or_done_twice(
     stage: "subprocess.Popen[str]", tmp_path: Path, redis_server_url: str
 ) -> None:
-    """In place of a commit: a script was sent, and nobody lives to read what it answers."""
+    """In place of a commit: a script was sent, and the process dies before the answer."""
     toll = await die_everywhere(
         stage,
         tmp_path,

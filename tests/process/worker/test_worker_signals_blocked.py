@@ -20,7 +20,7 @@ pytestmark = pytest.mark.process
 
 LEASE_FOR = timedelta(seconds=1)
 LOOKS = 3_000
-"""So many looks take half a minute: if nothing has happened by then, it never will."""
+"""This many looks take half a minute: if nothing has happened by then, it never will."""
 
 
 class NotedKeeper:

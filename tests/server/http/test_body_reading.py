@@ -12,7 +12,7 @@ MEBIBYTE = 1 << 20
 
 
 class AsyncParts:
-    """A body in parts, whose length nobody says beforehand; counts what was taken of it."""
+    """A body in parts, of unknown length; counts the parts that were read."""
 
     def __init__(self, total: int, size: int = 64 * 1024) -> None:
         self.taken = 0

@@ -90,7 +90,7 @@ def test_a_form_has_a_control_for_each_parameter_in_the_order_of_the_signature()
         {"order": -1, "to": {"city": "x\ny"}, "speed": "fast", "size": 2, "signed": False},
     ],
 )
-def test_what_a_form_shows_it_sends_back(payload: dict[str, Any]) -> None:
+def test_form_sends_back_the_payload_it_shows(payload: dict[str, Any]) -> None:
     form = a_form()
     assert form.holds(payload)
     assert form.read(form.show(payload)) == payload

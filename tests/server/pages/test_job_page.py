@@ -217,7 +217,7 @@ async def test_all_jobs_of_a_graph_are_cancelled_after_a_question_and_can_be_res
     assert sorted(it.name for it in again.items) == ["Check", "Mail"]
 
 
-async def test_what_failed_in_a_graph_is_retried_with_what_it_blocked(
+async def test_retry_in_a_graph_includes_the_jobs_that_the_failure_blocked(
     story: Story, pages: httpx2.AsyncClient
 ) -> None:
     done = await story.complete(await story.ask("Fetch", ago=HOUR), SECOND)

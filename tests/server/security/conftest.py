@@ -20,7 +20,7 @@ ORIGIN = "http://127.0.0.1:8080"
 
 
 class Stage:
-    """The service, and whoever wants to talk to it."""
+    """The service and its clients."""
 
     def __init__(self, settings: ServerSettings | None = None) -> None:
         self.clock = VirtualClock(NOW)

@@ -25,7 +25,7 @@ _PROGRAMS = ("patroni", "etcd", "haproxy", "setpriv")
 
 
 def missing_programs() -> list[str]:
-    """What this machine lacks for such a cluster."""
+    """What this machine lacks for a Patroni cluster."""
     return [name for name in _PROGRAMS if shutil.which(name, path=_FOLDERS) is None]
 
 

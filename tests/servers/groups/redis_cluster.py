@@ -32,7 +32,7 @@ class RedisCluster:
         for node in self.nodes:
             if _has_slot(node, slot):
                 return node
-        raise AssertionError(f"nobody has the slot {slot}")
+        raise AssertionError(f"no server has the slot {slot}")
 
     def find_other(self, node: RedisServer) -> RedisServer:
         return self.nodes[1 - self.nodes.index(node)]
@@ -46,7 +46,7 @@ class RedisCluster:
         return target
 
     def move_keys(self, store_name: str, most: int = 1_000) -> int:
-        """Move so many of the keys that are on their way; how many were."""
+        """Move up to this many of the migrating keys; returns how many were moved."""
         source = self.find_owner(store_name)
         target = self.find_other(source)
         with redis.Redis.from_url(source.tcp_url) as client:
@@ -246,7 +246,7 @@ def _is_whole(server: RedisServer) -> bool:
 
 
 def _has_slot(server: RedisServer, slot: int) -> bool:
-    """Whether the server takes itself for the owner; for a moment nobody may."""
+    """Whether the server believes it owns the slot; for a moment no server may."""
     with redis.Redis.from_url(server.tcp_url) as client:
         shards = client.execute_command("CLUSTER", "SLOTS")
     return any(

@@ -83,7 +83,7 @@ class WatchedServers:
 
     @property
     def url(self) -> str:
-        """Where a store can be opened, whoever is the primary."""
+        """Where a store can be opened, whichever server is the primary."""
         places = ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
         return f"redis+sentinel://{places}/{SERVICE}?sentinel_password={PASSWORD}"
 
@@ -108,7 +108,7 @@ class WatchedServers:
         """The primary that has taken the place of this one, as soon as all name it."""
         wait_for_server(
             lambda: self._names_only_others(primary),
-            lambda: f"nobody took over:\n{self.sentinels[0].log}",
+            lambda: f"no server took over:\n{self.sentinels[0].log}",
         )
         return self.find_primary()
 
@@ -123,7 +123,7 @@ class WatchedServers:
 def new_watched_servers(
     replica_count: int = 1, options: Sequence[str] = ()
 ) -> Iterator[WatchedServers]:
-    """A primary, so many replicas and three Sentinels, which are stopped in the end."""
+    """A primary, its replicas and three Sentinels, which are stopped in the end."""
     quick = ("--repl-diskless-sync-delay", "0", *options)
     servers = [new_redis_server("watched", quick)]
     follows = ("--replicaof", f"127.0.0.1 {servers[0].port}")

@@ -44,7 +44,7 @@ class ToldSentinel:
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._writers.add(writer)
-        with suppress(ConnectionError, IncompleteReadError):  # nobody waits for the answer any more
+        with suppress(ConnectionError, IncompleteReadError):  # the client has gone
             while count := await reader.readline():
                 command = [await _read_text(reader) for _ in range(int(count[1:]))]
                 if not self.is_silent:

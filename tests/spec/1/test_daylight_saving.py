@@ -15,7 +15,7 @@ APIA, NEW_YORK = ZoneInfo("Pacific/Apia"), ZoneInfo("America/New_York")
 
 
 class Story(NamedTuple):
-    """An expression from some wall time on for so many hours, and its UTC starts by edition."""
+    """An expression, a wall time, a number of hours, and the expected UTC starts by edition."""
 
     zone: ZoneInfo
     cron: str

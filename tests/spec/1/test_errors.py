@@ -66,7 +66,7 @@ async def test_a_refusal_shows_nothing_of_the_machinery(quick: Stage, registrati
     assert caught.value.message.isprintable()
 
 
-async def test_a_store_that_cannot_be_used_is_named_as_such_and_no_more(stage: Stage) -> None:
+async def test_the_error_names_a_store_that_is_closed(stage: Stage) -> None:
     await stage.store.close()
     with pytest.raises(RotaError) as caught:
         await stage.scheduler().initialize([stage.task()])

@@ -37,7 +37,7 @@ def lines() -> Iterator[io.StringIO]:
 
 
 async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() -> None:
-    """Jobs of many tenants, of one moment and of random ones; nobody's rate is limited."""
+    """Jobs of many tenants, of one moment and of random ones; no tenant's rate is limited."""
     clock, random = VirtualClock(NOW), Random(5)
     store = await open_store("memory://")
     started: dict[str, datetime] = {}
@@ -62,7 +62,7 @@ async def test_one_worker_with_its_defaults_starts_every_job_within_seconds() ->
 async def test_only_the_handler_sees_the_payload(
     lines: io.StringIO,
 ) -> None:
-    """Not in events, logs or the words for a failure: whoever watches sees identifiers."""
+    """Events, logs and error messages show only identifiers."""
     clock = VirtualClock(NOW)
     store = await open_store("memory://")
     events: list[Event] = []

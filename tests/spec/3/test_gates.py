@@ -1,4 +1,4 @@
-"""Maintenance and quiet hours between a store and a handler: what becomes of a job they hold."""
+"""How maintenance and quiet hours defer a job between the store and its handler."""
 
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, time, timedelta

@@ -15,6 +15,9 @@ from rota.rail import Rail
 from rota.stores.protocol import LeaseRequest
 from rota.worker import Context, WorkerSettings
 
+RARELY = WorkerSettings(poll_for=MINUTE)
+"""For tests in which minutes pass: polling each second would take most of their time."""
+
 LONDON_MONDAYS = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"
 
 
@@ -74,7 +77,7 @@ async def test_a_stalled_job_is_queued_again_with_an_attempt_counted_and_a_delay
 ) -> None:
     job = await add(shop)
     await leave_holding(shop)
-    shop.make_worker({"work": succeed})
+    shop.make_worker({"work": succeed}, RARELY)
     shop.start()
     await shop.pass_time(MINUTE + 16 * SECOND)
     kept = await shop.look(job)
@@ -94,7 +97,7 @@ async def test_a_heartbeat_keeps_the_lease_until_another_worker_has_it(shop: Wor
         finally:
             cancelled.append(context.is_lost)
 
-    shop.make_worker({"work": linger})
+    shop.make_worker({"work": linger}, RARELY)
     job = await add(shop)
     shop.start()
     await shop.pass_time(5 * MINUTE)
@@ -116,7 +119,7 @@ async def test_failures_are_retried_after_one_five_fifteen_and_sixty_minutes_and
         tried_at.append(shop.clock.now())
         raise ValueError(f"try {len(tried_at)}")
 
-    shop.make_worker({"work": fail}, WorkerSettings(poll_for=MINUTE))
+    shop.make_worker({"work": fail}, RARELY)
     rail = Rail(shop.store, clock=shop.clock)
     job_id = await rail.schedule_once("work", {}, run_at=NOW)  # no policy: the defaults count
     (job,) = (await shop.store.get("default", [job_id])).values()
@@ -151,7 +154,8 @@ async def test_the_end_of_an_occurrence_queues_the_next_one_in_its_zone(shop: Wo
 async def test_a_dead_occurrence_does_not_end_the_series(shop: Workshop) -> None:
     recurrence = Recurrence(interval="1h", start=NOW)
     job = await shop.add("unknown", recurrence=recurrence, occurrence_at=NOW, due_at=NOW)
-    shop.start(shop.make_worker({}, WorkerSettings(takes_any_kind=True)))
+    settings = WorkerSettings(takes_any_kind=True, poll_for=MINUTE)
+    shop.start(shop.make_worker({}, settings))
     await shop.pass_time(timedelta(minutes=10))
     page = await shop.store.find(job.tenant)
     assert {(it.status, it.due_at >= NOW + timedelta(hours=1)) for it in page.items} == {

@@ -18,7 +18,7 @@ from rota.testing import VirtualClock
 
 
 class AbortedError(BaseException):
-    """What a library may raise that is no Exception."""
+    """An error that a library may raise although it is not an Exception."""
 
 
 FAILURES = [asyncio.CancelledError, AbortedError, ValueError]

@@ -125,7 +125,7 @@ class Hosted:
     async def identify(self, token: str, now: datetime) -> Caller | None:  # noqa: ARG002 - anybody
         return Caller(who="host")
 
-    async def recall(self, token_id: str, now: datetime) -> Caller | None:  # noqa: ARG002 - nobody
+    async def recall(self, token_id: str, now: datetime) -> Caller | None:  # noqa: ARG002 - none
         return None
 
 

@@ -117,12 +117,12 @@ def test_a_crontab_agrees_with_croniter_in_utc() -> None:
         assert their_fires(crontab(line, UTC_ZONE), day, 365) == expected, line
 
 
-def test_a_star_with_a_step_is_no_restriction_for_cron() -> None:
+def test_a_star_with_a_step_does_not_restrict_the_day_in_cron() -> None:
     fires = their_fires(crontab("0 9 */2 * 5", UTC_ZONE), date(2027, 1, 1), 31)
     assert [at.day for at in fires] == [1, 15, 29]
 
 
-def test_what_a_crontab_cannot_say_is_left_out_with_the_reason() -> None:
+def test_crontab_lines_that_cannot_be_imported_are_listed_with_reasons() -> None:
     text = "MAILTO=a@b\n@reboot x\n61 * * * * y\nTZ=Nowhere/At_All\n# c\n\n0 0 * * * ok\n"
     imported = read_crontab(text, LONDON, has_users=False)
     assert [it.name for it in imported.schedules] == ["ok"]
@@ -303,7 +303,7 @@ def test_misfires_and_instances_of_apscheduler(options: str, catch_up: str, over
     )
 
 
-def test_what_apscheduler_cannot_carry_over_is_left_out() -> None:
+def test_apscheduler_jobs_that_cannot_be_imported_are_left_out() -> None:
     text = """
 s.add_job(f, "date", run_date="2027-01-01")
 s.add_job(f, "cron", year="2027")

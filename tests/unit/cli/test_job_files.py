@@ -69,7 +69,7 @@ def test_any_list_is_read_as_json_has_it(values: list[Any], size: int) -> None:
         (b"[" + b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_place(content: bytes, reason: str) -> None:
+def test_invalid_json_is_refused_with_its_position(content: bytes, reason: str) -> None:
     with pytest.raises(InvalidInputError, match="near byte") as refused:
         read(content)
     assert reason in refused.value.message

@@ -82,7 +82,7 @@ def test_a_drained_shard_takes_no_new_tenants_until_it_is_added_again(
     assert status["tenants"][drained] == {tenant: 1}
 
 
-def test_what_is_not_a_shard_is_refused(rota: RunRota, url: str, tmp_path: Path) -> None:
+def test_an_unknown_shard_is_refused(rota: RunRota, url: str, tmp_path: Path) -> None:
     outcome = rota("shards", "move", "acme", "four", url)
     assert outcome.status == 2
     assert '"four" is not a shard of this store; its shards are one, two, three' in outcome.err

@@ -287,7 +287,7 @@ def test_a_copy_that_was_used_is_refused_with_the_differences(
     outcome = rota("store", "copy", source, target)
     assert outcome.status == 5
     assert 'is not a copy of the source: document "a" of "tasks" differs' in outcome.err
-    assert rota("jobs", "list", "--store", target).status == 0, "it is refused to nobody else"
+    assert rota("jobs", "list", "--store", target).status == 0, "other commands are not refused"
 
 
 def test_an_older_schema_must_be_migrated_first(

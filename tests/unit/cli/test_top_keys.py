@@ -108,7 +108,7 @@ def test_pausing_quitting_and_keys_without_a_meaning() -> None:
         ("ä", ["ä"]),
     ],
 )
-def test_what_a_terminal_sends_is_read_as_keys(sent: str, keys: list[str]) -> None:
+def test_terminal_input_is_read_as_keys(sent: str, keys: list[str]) -> None:
     assert name_keys(sent) == keys
 
 

@@ -62,7 +62,7 @@ class World:
         await self.time.sleep(duration)
 
     async def sleep_until(self, instant: datetime) -> None:
-        raise AssertionError(f"the host's clock is no way to find out when it is {instant}")
+        raise AssertionError(f"the host's clock cannot say when it is {instant}")
 
     def elapsed(self) -> float:
         return 5000 + (self.time.now() - START).total_seconds()
@@ -152,7 +152,7 @@ def test_a_time_that_is_ahead_goes_at_half_the_speed_until_it_is_right() -> None
     assert shown == [0, 0.5, 2, 3, 8]
 
 
-def test_what_agrees_with_a_slow_answer_is_left_as_it_is() -> None:
+def test_a_slow_answer_within_its_uncertainty_changes_nothing() -> None:
     current = Timeline(0.0, START)
     assert decide_timeline(current, looked_at(0.9, 10.0, 2.0), 12.0) is current
     assert decide_timeline(current, looked_at(1.1, 10.0, 2.0), 12.0) == Timeline(12.0, at(13.1))

@@ -1,4 +1,4 @@
-"""What becomes of occurrences that come while the one before them runs."""
+"""Occurrences that fall due while the one before them runs."""
 
 from datetime import datetime, timedelta
 
@@ -108,7 +108,7 @@ def test_allow_makes_the_next_when_the_present_one_starts() -> None:
     assert ended(job, START + 5 * HOUR)[0].id == beside.id
 
 
-def test_what_follows_already_is_created_by_no_retry_and_no_end() -> None:
+def test_a_continued_job_creates_no_second_successor() -> None:
     job = running("allow", START)
     continued = replace(job, recurrence=replace(hourly("allow"), is_continued=True))
     assert begin_beside(continued, START) is None

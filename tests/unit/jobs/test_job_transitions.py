@@ -1,4 +1,4 @@
-"""What becomes of a job."""
+"""The transitions between the states of a job."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

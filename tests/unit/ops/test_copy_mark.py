@@ -1,4 +1,4 @@
-"""A store that is being copied into says so, to whoever opens it."""
+"""A store that is the target of a running copy refuses to be opened."""
 
 from collections.abc import Sequence
 

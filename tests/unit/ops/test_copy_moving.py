@@ -77,7 +77,7 @@ async def test_everything_is_there_afterwards_and_the_mark_is_gone() -> None:
     assert not report.is_resumed
 
 
-async def test_what_an_abandoned_copy_into_the_source_has_left_there_does_not_come_along() -> None:
+async def test_leftovers_of_an_abandoned_copy_are_not_copied() -> None:
     source, target = await filled(), SmallPortions()
     before = await dump_all(source)
     await source.write_each([DocumentWrite(PROBE, "target", None, b"left behind")])
@@ -153,7 +153,7 @@ async def test_changes_in_the_source_during_a_copy_are_named() -> None:
     with pytest.raises(CopyDiffersError, match='document "a" of "tasks" differs') as caught:
         await copy(source, target)
     assert caught.value.differences == ['document "a" of "tasks" differs']
-    assert await target.read(UNFINISHED, ["target"]), "nobody may work with it"
+    assert await target.read(UNFINISHED, ["target"]), "it cannot be used yet"
 
 
 async def test_missing_and_extra_records_are_named() -> None:

@@ -1,4 +1,4 @@
-"""What a copy writes for itself is nobody's content; by it one store with two names is found."""
+"""A copy's own records are not content; they reveal one store with two names."""
 
 import pytest
 

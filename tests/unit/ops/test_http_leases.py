@@ -1,4 +1,4 @@
-"""The desk: whoever is gone gets nothing, and what they were given goes back."""
+"""Leases over HTTP: a client that has gone gets no jobs, and its leases are returned."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -144,7 +144,7 @@ async def test_an_extended_lease_lasts_from_now_for_as_long_as_was_asked(
 
 
 async def _stays() -> None:
-    """Whoever asked never hangs up."""
+    """The client never disconnects."""
     await asyncio.Event().wait()
 
 
@@ -189,7 +189,7 @@ def name_events(desk: HttpLeases) -> list[tuple[Any, ...]]:
     return seen
 
 
-async def test_what_a_worker_over_http_does_is_emitted_as_for_any_worker(
+async def test_http_workers_emit_the_same_events_as_other_workers(
     desk: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     seen, counters = name_events(desk), Counters()

@@ -96,7 +96,7 @@ async def test_a_pause_does_not_silence_the_switch_and_the_end_of_the_series_doe
     assert await list_pauses(store) == []
 
 
-async def test_what_was_noted_a_moment_ago_is_not_forgotten(
+async def test_a_recent_note_is_not_forgotten(
     store: MemoryStore, rail: Rail, clock: VirtualClock
 ) -> None:
     series_id = await rail.schedule_recurring("backup", {}, interval="1h", alert_after="1h")

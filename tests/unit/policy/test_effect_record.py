@@ -1,4 +1,4 @@
-"""What is remembered about an effect, and what that means for whoever wants it."""
+"""The record of an effect, and what it means for the next caller."""
 
 from datetime import UTC, datetime, timedelta
 

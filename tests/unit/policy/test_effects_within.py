@@ -150,7 +150,7 @@ async def test_a_job_claimed_outside_is_not_waited_for(ledger: Ledger, caller: C
 async def test_a_claim_that_ran_out_is_taken_over_or_stays_unknown(
     ledger: Ledger, caller: Caller, on_crash: OnCrash
 ) -> None:
-    """Work that failed and was committed all the same leaves a claim, of which nobody knows."""
+    """Work that failed but was committed leaves a claim whose outcome is unknown."""
     await caller.run("BEGIN")
     with pytest.raises(ConnectionError):
         await ledger.once_within(caller.connection, "t", "k", fail)

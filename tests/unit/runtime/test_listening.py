@@ -14,7 +14,7 @@ def test_any_free_port_is_taken_and_named() -> None:
         port = listening.socket.getsockname()[1]
         assert listening.url == f"http://127.0.0.1:{port}"
         with socket.create_connection(("127.0.0.1", port), timeout=5):
-            pass  # whoever is told the URL can connect
+            pass  # the URL accepts connections
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -167,7 +167,7 @@ class PrunesParents(MemoryStore):
 
 class SilentWakeups(Wakeups):
     def ring_at(self, places: Iterable[Place]) -> None:
-        """Nobody hears of it."""
+        """No listener is notified."""
 
 
 class NeverRings(MemoryStore):

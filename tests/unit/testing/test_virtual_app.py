@@ -50,7 +50,7 @@ def make_app(**options: Any) -> Rota:
     return app
 
 
-async def test_what_was_enqueued_is_seen_before_it_runs() -> None:
+async def test_enqueued_jobs_can_be_listed_before_they_run() -> None:
     app = make_app()
     greet = app.tasks["greet"]
     async with app.testing() as rota:

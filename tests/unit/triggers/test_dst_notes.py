@@ -31,7 +31,7 @@ def daily(*times: time) -> AskedFor:
 def occurrences_of(
     asked_for: AskedFor, around: datetime, zone: tzinfo, *, gap: Gap, fold: Fold
 ) -> list[datetime]:
-    """What such a schedule does in the two days around an instant, worked out wall by wall."""
+    """What the schedule does in the two days around an instant, computed from wall times."""
     wall = around.replace(tzinfo=None)
     asked = asked_for(wall - timedelta(days=2), wall + timedelta(days=2))
     found = {instant for each in asked for instant in instants_of(each, zone, gap=gap, fold=fold)}

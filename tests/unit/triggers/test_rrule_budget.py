@@ -85,7 +85,7 @@ def test_every_question_ends_soon(text: str, year: int) -> None:
     assert cost(lambda: a_rule(text).previous_at, instant) < LONGEST_CPU_SECONDS
 
 
-def test_what_was_given_up_on_is_not_counted_again() -> None:
+def test_an_abandoned_search_is_not_repeated() -> None:
     rule = a_rule("FREQ=MINUTELY;BYHOUR=9;BYMINUTE=0;COUNT=100000")
     instant = datetime(3000, 6, 1, tzinfo=UTC)
     with pytest.raises(NoOccurrenceError):

@@ -32,7 +32,7 @@ def test_a_new_task_is_owed_nothing_for_a_minute_ago() -> None:
     assert trace.run().judge().axioms == {"S1"}
 
 
-def test_what_a_first_coming_owes_outlasts_its_minute_and_a_restart() -> None:
+def test_a_first_start_stays_due_after_its_minute_and_a_restart() -> None:
     trace = TraceWriter().at("10:00:30").initialize(HOURLY).stop().at("10:20").initialize(HOURLY)
     trace.run().observe().judge().assert_ok()
 
@@ -189,7 +189,7 @@ def test_a_clock_set_back_brings_no_occurrence_back() -> None:
     assert again.at("10:00").run().judge(tolerance=STRICT).axioms == {"S1", "S2"}
 
 
-def test_what_was_owed_when_the_clock_was_set_back_may_start_but_need_not() -> None:
+def test_a_start_due_when_the_clock_was_set_back_is_optional() -> None:
     trace = TraceWriter().initialize(HOURLY).at("10:00").jump("9:30")
     trace.at("9:45").observe().judge().assert_ok()
     started = TraceWriter().initialize(HOURLY).at("10:00").jump("9:30").run()
@@ -305,7 +305,7 @@ def test_a_clock_set_back_during_initialize_may_date_the_first_coming() -> None:
         trace.judge(allowance=70 * SECOND).assert_ok()
 
 
-def test_what_fell_due_during_a_run_may_start_after_the_clock_was_set_back() -> None:
+def test_an_occurrence_due_during_a_run_may_start_after_the_clock_was_set_back() -> None:
     trace = TraceWriter().initialize(a_task("a", "0,5 10 * * *")).at("10:00").start()
     trace.at("10:06").jump("9:30").at("9:31").succeed().run().at("9:50").observe()
     trace.judge().assert_ok()

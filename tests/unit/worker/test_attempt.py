@@ -1,4 +1,4 @@
-"""What handlers return and raise, and what becomes of their jobs."""
+"""What handlers return and raise, and how their jobs end."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""What a worker was never told of is found on every store."""
+"""A lease that never reached its worker is found on every store."""
 
 from datetime import timedelta
 from random import Random

@@ -14,7 +14,7 @@ from rota.worker.registry import Registry
 
 
 def plain(_: Context) -> None:
-    """A handler that is no coroutine."""
+    """A handler that is not a coroutine function."""
 
 
 async def named(_: Context, name: str) -> str:

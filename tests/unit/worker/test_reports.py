@@ -74,7 +74,7 @@ async def test_an_encoder_may_keep_nothing(shop: Workshop) -> None:
     assert (job.status, await result_of(shop, job)) == (JobStatus.COMPLETED, None)
 
 
-async def test_a_discard_is_no_result(shop: Workshop) -> None:
+async def test_a_discarded_job_has_no_result(shop: Workshop) -> None:
     async def work(_: Context) -> Discard:
         return Discard("useless")
 

@@ -167,14 +167,14 @@ def test_looks_come_often_while_there_is_work_and_seldom_later() -> None:
 
 
 class Unheard(Wakeups):
-    """Notifies nobody, as if another process had written."""
+    """Notifies no listener, as if another process had written."""
 
     def ring_at(self, places: Iterable[tuple[str, str]]) -> None:
         pass
 
 
 class QuietStore(HookedStore):
-    """Tells nobody of anything; that there is news can be seen."""
+    """Notifies no listener; changes can be seen by asking."""
 
     reach = Reach.HOST
 
@@ -196,7 +196,7 @@ class QuietStore(HookedStore):
 
 @pytest.fixture
 async def quiet() -> AsyncIterator[Workshop]:
-    """A workshop on such a store, with a worker that polls once a minute."""
+    """A workshop on this store, with a worker that polls once a minute."""
     shop = Workshop()
     shop.store = shop.hooked = QuietStore()
     shop.make_worker({"work": succeed}, WorkerSettings(poll_for=MINUTE))

@@ -198,7 +198,7 @@ async def test_a_lease_that_fails_after_a_stop_was_asked_for_does_not_hold_up_th
 async def test_unanswered_leases_are_handed_back_unspent_at_the_end(
     shop: Workshop,
 ) -> None:
-    """Afterwards nobody would know that it has not begun."""
+    """Afterwards it could not be known that it has not begun."""
     job = await shop.add(retry_policy=RetryPolicy(max_attempts=1))
     shop.make_worker({"work": succeed})
 

@@ -38,7 +38,7 @@ _SECOND = timedelta(seconds=1)
 _BLINK = timedelta(milliseconds=50)
 
 REPLAYED = 10
-"""Of the fleets in memory one in so many is replayed, which takes as long as playing it."""
+"""One in this many fleets in memory is replayed; a replay takes as long as the fleet itself."""
 
 
 async def judge_fleet(record: FleetRecord) -> tuple[Finding, ...]:
@@ -89,7 +89,7 @@ def judge_releases(record: FleetRecord) -> Iterator[Finding]:
 
 
 def judge_series(record: FleetRecord) -> Iterator[Finding]:
-    """A series that nobody cancelled goes on, if its first occurrence ends before the second."""
+    """A series that was not cancelled continues if its first occurrence ends before the second."""
     jobs = {} if record.snapshot is None else record.snapshot.jobs
     for first in record.seen.series:
         job = jobs.get(first)

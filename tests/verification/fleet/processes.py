@@ -503,7 +503,7 @@ class Client:
         self._around.seen.polled_ids.add(job_id)
 
     async def _persist(self, act: Callable[[], Awaitable[Any]]) -> None:
-        """Until the store answers: nobody leaves a queue paused."""
+        """Retries until the store answers: no queue stays paused."""
         while True:
             try:
                 await act()

@@ -68,7 +68,7 @@ class Scribe:
         self._sink(kind(at=self._clock.now(), instance=self._instance, **fields))
 
     async def refuse_or_raise(self, call: int, work: Awaitable[Answer]) -> Answer:
-        """What the work gives. A refusal is written down; after any other error nobody knows."""
+        """The result of the call. A refusal is recorded; after any other error it is unknown."""
         try:
             return await work
         except RotaError as error:

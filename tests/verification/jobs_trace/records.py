@@ -1,8 +1,8 @@
 """What a history of jobs is made of: calls of a store and their answers, and attempts.
 
 A call is written down before it is made and its answer when it is there. A call without an answer
-was cut off or failed: it may have been carried out or not, and whoever judges must allow for both.
-``at`` is the clock of whoever wrote; ``now`` is the time that the store was told.
+was cut off or failed: it may have been carried out or not, and the judge must allow for both.
+``at`` is the writer's clock; ``now`` is the time that was passed to the store.
 """
 
 from datetime import datetime

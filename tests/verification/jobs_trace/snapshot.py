@@ -21,7 +21,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 async def take_snapshot(store: JobStore, tenants: Collection[str], now: datetime) -> Snapshot:
-    """Read everything. Nobody should be writing meanwhile."""
+    """Read everything. Call it while nothing is being written."""
     jobs: dict[JobId, Job] = {}
     attempts: dict[JobId, list[Attempt]] = {}
     counts = dict.fromkeys(JobStatus, 0)

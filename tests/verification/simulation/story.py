@@ -55,7 +55,7 @@ Deed = CallInitialize | CallStop | Crash | CrashAtCall | Jump | Release
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """After so much time, or at the same instant but so many turns of the loop later: a deed."""
+    """An action after a delay, or at the same instant but some turns of the loop later."""
 
     after: timedelta
     turns: int
@@ -99,7 +99,7 @@ class Story:
     steps: tuple[Step, ...] = field(default=())
 
     def describe(self) -> str:
-        """The story in lines, for whoever has to find out what went wrong."""
+        """The story in lines, for finding out what went wrong."""
         lines = [
             f"seed {self.seed}: {self.edition} edition, {self.zone}, from {self.start.isoformat()}",
             f"store: {self.store}, {self.store_nature}",

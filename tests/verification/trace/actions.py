@@ -23,7 +23,7 @@ class TaskFacts(msgspec.Struct, frozen=True, tag="task"):
 
 
 class Misshapen(msgspec.Struct, frozen=True, tag="misshapen"):
-    """An element that is no registration at all, and what it looked like."""
+    """An element that is not a registration, and what it looked like."""
 
     received: str
 
@@ -92,7 +92,7 @@ class Crashed(Record, frozen=True, tag="crashed"):
 class ClockJumped(Record, frozen=True, tag="clock jumped"):
     """A mark: the clock showed ``at`` and then, at once, ``to``.
 
-    Later means that the host slept: the time in between did not flow and nobody is late for it.
+    Later means that the host slept: the time in between did not pass, so nothing is late for it.
     Earlier means that the clock was set back.
     """
 

@@ -127,7 +127,7 @@ class TraceRecorder:
         return (name, expression, self._recording(name, callback), delay)
 
     def _recording(self, name: Any, callback: Callable[[], Any]) -> Callable[[], Awaitable[None]]:
-        life = self._life  # whoever was given this callback may outlive a crash, unrecorded
+        life = self._life  # the owner of this callback may outlive a crash, unrecorded
 
         async def run() -> None:
             self._add(life, RunStarted(name, **self._stamp()))

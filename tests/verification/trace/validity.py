@@ -24,7 +24,7 @@ def describe_registrations(registrations: object) -> Registrations:
 def find_flaw(registrations: Registrations, dialect: Dialect) -> str | None:
     """Why the list must be refused, in words; None when it is valid."""
     if registrations is None:
-        return "it is no list"
+        return "it is not a list"
     names: set[str] = set()
     for position, element in enumerate(registrations):
         flaw = _find_flaw_in(element, dialect)

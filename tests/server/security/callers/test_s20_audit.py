@@ -53,7 +53,7 @@ def test_nothing_writes_over_an_entry_and_only_retention_removes_one() -> None:
     users = [
         module.path for module in source_tree.source_modules() if "collection_of(" in module.text
     ]
-    elsewhere = ("src/rota/server/", "src/rota/stores/")  # which read; which have such a name, too
+    elsewhere = ("src/rota/server/", "src/rota/stores/")  # these only read, or use the same name
     writing = [path for path in users if not path.startswith(elsewhere)]
     assert writing == ["src/rota/policy/audit.py"]
     text = (source_tree.ROOT / "src/rota/policy/audit.py").read_text(encoding="utf-8")

@@ -73,7 +73,7 @@ async def test_an_unknown_token_is_logged_by_its_id_only(stage: Stage, log: Log)
     assert "secret-in-a-query" not in log.text
 
 
-async def test_what_is_not_a_token_is_not_logged_at_all(stage: Stage, log: Log) -> None:
+async def test_a_malformed_token_is_not_logged(stage: Stage, log: Log) -> None:
     client = await stage.connect("hunter2")
     await client.get(JOBS)
     assert log.last()["tokenId"] is None

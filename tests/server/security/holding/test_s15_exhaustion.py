@@ -1,4 +1,4 @@
-"""S15: nobody can wear the service out, by asking often, for much, or slowly."""
+"""S15: frequent, large or slow requests cannot exhaust the service."""
 
 import asyncio
 import socket
@@ -143,7 +143,7 @@ async def test_a_tenant_with_too_many_jobs_waiting_may_not_add_any(make_stage: M
 
 
 class Counted(MemoryStore):
-    """A store that always has so many jobs waiting, and notes how often it is asked."""
+    """A store in which a fixed number of jobs always wait; counts how often it is asked."""
 
     waiting_count = 0
     asked_count = 0

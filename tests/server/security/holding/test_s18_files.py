@@ -40,7 +40,7 @@ async def test_a_store_is_readable_by_its_owner_only_under_any_umask(tmp_path: P
 
 
 async def test_no_directory_is_made_for_a_store(tmp_path: Path) -> None:
-    """Whoever makes it chooses its mode; the refusal says how."""
+    """Its creator chooses its mode; the error says how."""
     with pytest.raises(StoreUnavailableError, match="mkdir -m 700"):
         await open_store(f"sqlite:///{tmp_path / 'missing' / 'rota.db'}")
     assert read_modes(tmp_path) == {}

@@ -46,7 +46,7 @@ def test_only_what_the_operator_names_is_imported_by_name() -> None:
 async def test_the_kind_of_a_job_is_a_word_and_never_a_path_to_code(
     stage: Stage, kind: str
 ) -> None:
-    """What looks like one is just the name of a handler that nobody has registered."""
+    """Text that looks like one is only the name of an unregistered handler."""
     client = await stage.sign_up()
     answer = await client.post("/api/v1/jobs", json={"name": "x", "queue": "q", "kind": kind})
     if answer.status_code == 201:

@@ -50,7 +50,7 @@ async def test_an_impossible_rule_is_refused_without_an_endless_search(
 
 
 def patterns_of_users(tree: ast.Module) -> list[int]:
-    """Lines on which a pattern is compiled inside a function from something that is no constant."""
+    """Lines on which a function compiles a pattern that is not a constant."""
     found = []
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -21,7 +21,7 @@ OPERATORS: list[Any] = [
     [{"$ne": 1}],
 ]
 FREE = {"payload", "value", "registrations"}
-"""What may hold any JSON at all: it is kept as it is, and nobody looks anything up by it."""
+"""Fields that may hold any JSON: they are stored as they are and never used as a path."""
 
 TAKING = [
     route

@@ -39,7 +39,7 @@ ABUSE: dict[str, bytes] = {
     "an absolute address": b"GET http://evil.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
     "a tunnel": b"CONNECT evil.example:443 HTTP/1.1\r\nHost: x\r\n\r\n",
     "a trace": b"TRACE / HTTP/1.1\r\nHost: x\r\nCookie: rota_session=x\r\n\r\n",
-    "a method nobody knows": b"BREW /api/v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n",
+    "an unknown method": b"BREW /api/v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n",
     "no length": START + b"Content-Length: x\r\n\r\n{}",
     "less than nothing": START + b"Content-Length: -1\r\n\r\n{}",
     "two lengths": START + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",

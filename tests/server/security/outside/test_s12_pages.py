@@ -1,4 +1,4 @@
-"""S12: nothing that a user wrote runs in the browser of whoever looks at it.
+"""S12: text written by one user never runs in the browser of another.
 
 That it does not, whatever every field holds, is seen in a real browser under ``tests/browser``;
 here is what it rests on.

@@ -1,4 +1,4 @@
-"""S17: secrets in payloads are for the handler, and not for whoever looks at the job."""
+"""S17: the handler sees the secrets in a payload; readers of the job do not."""
 
 import logging
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import RunRota
 from rota.auth.masking import SECRET_WORDS
 from rota.server import GuardSettings, ServerSettings
 
-SECRET = "hunter2-hunter2"  # noqa: S105 - nobody's
+SECRET = "hunter2-hunter2"  # noqa: S105 - not a real one
 PAYLOAD = {
     "to": "somebody",
     "password": SECRET,

@@ -1,4 +1,4 @@
-"""Whoever looks where no store is is told so, and leaves nothing behind."""
+"""Commands that read say that the store does not exist, and do not create it."""
 
 from pathlib import Path
 

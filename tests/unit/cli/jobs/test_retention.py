@@ -56,7 +56,7 @@ def test_a_rule_is_removed(rota: RunRota) -> None:
     assert rota("retention", "show", "--json").document["items"] == []
 
 
-def test_what_is_wrong_is_said(rota: RunRota) -> None:
+def test_an_invalid_retention_time_is_refused_with_a_reason(rota: RunRota) -> None:
     rota("store", "migrate")
     assert "ended: 'soon' is not a length of time" in rota("retention", "set", "ended=soon").err
     for command in ("work", "serve", "up"):

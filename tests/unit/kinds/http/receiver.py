@@ -45,7 +45,7 @@ class Receiver:
             else:
                 await self.reply(writer)
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            pass  # whoever asked has gone
+            pass  # the client has gone
         finally:
             writer.close()
 
@@ -77,7 +77,7 @@ async def receiving(
 
 
 class Authority:
-    """Makes certificates that nobody trusts but who is told to."""
+    """Makes certificates that only clients configured for them trust."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

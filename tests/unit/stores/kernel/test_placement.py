@@ -1,4 +1,4 @@
-"""What becomes of jobs that are handed in together."""
+"""How jobs that are submitted together are stored."""
 
 from random import Random
 

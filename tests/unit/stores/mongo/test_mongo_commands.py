@@ -63,7 +63,7 @@ async def test_a_single_job_is_inserted_without_a_transaction(
         assert _count(overheard) == {"insert": 1}
 
 
-async def test_what_is_left_is_leased_without_looking_again(
+async def test_the_last_jobs_are_leased_without_a_further_search(
     mongo_url: str, overheard: Overheard
 ) -> None:
     async with await open_mongo(mongo_url) as store:

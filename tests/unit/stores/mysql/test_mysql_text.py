@@ -83,7 +83,9 @@ async def test_bodies_larger_than_a_statement_are_written_in_parts(store: MysqlS
     assert {key: document.body for key, document in found.items()} == bodies
 
 
-async def test_what_the_server_would_not_take_is_refused_before_it_is_sent(mysql_url: str) -> None:
+async def test_a_body_larger_than_the_server_accepts_is_refused_before_sending(
+    mysql_url: str,
+) -> None:
     async with await open_mysql(mysql_url) as store:
         most = store._database.most_bytes
         write = DocumentWrite("c", "k", None, b"x" * most)

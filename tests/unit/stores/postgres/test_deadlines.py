@@ -1,4 +1,4 @@
-"""Whoever waits too long gives up, and nobody else does."""
+"""A call that waits too long gives up; other calls do not."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -82,7 +82,7 @@ def count_from_front(line: Line, monkeypatch: pytest.MonkeyPatch) -> Line:
 
 
 async def churn(other: Connection, count: int) -> None:
-    """So many jobs of the default lane come and go."""
+    """Insert and complete this many jobs of the default queue."""
     await other.execute(
         "INSERT INTO jobs (id, due_at, created_at, updated_at, last_token, priority,"
         " attempt_count, loss_count, is_due, is_awaited, status, tenant, queue, body)"
@@ -105,7 +105,7 @@ def waiting(count: int, **fields: Any) -> list[Job]:
 
 
 async def lease_in_turn(line: Line, count: int, **fields: Any) -> str:
-    """The tenants of so many jobs that are leased one by one."""
+    """The tenants of this many jobs, leased one by one."""
     tenants = ""
     for _ in range(count):
         (job,) = await line.lease(1, after_tenant=tenants[-1:], **fields)

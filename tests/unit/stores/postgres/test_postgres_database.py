@@ -1,4 +1,4 @@
-"""The connections: used again, and given up when nobody knows what state they are in."""
+"""Connections are reused, and closed when their state is unknown."""
 
 import asyncio
 from collections.abc import AsyncIterator

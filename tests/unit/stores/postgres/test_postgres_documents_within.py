@@ -83,7 +83,9 @@ async def test_others_wait_for_the_end_of_the_transaction(
         assert await beside == [None]
 
 
-async def test_what_cannot_be_written_is_refused(store: PostgresStore, own: Any, new: New) -> None:
+async def test_writes_that_cannot_join_the_transaction_are_refused(
+    store: PostgresStore, own: Any, new: New
+) -> None:
     with pytest.raises(UnsupportedConnectionError, match="a str is not a connection"):
         await store.write_within("postgresql://", [new("a")])
     with pytest.raises(InvalidInputError):

@@ -119,7 +119,7 @@ async def test_only_the_tenant_can_watch_a_job(
         assert messages == [write_ends([job.id])]
 
 
-async def test_who_begins_to_listen_waits_for_an_end_that_is_under_way(
+async def test_a_new_listener_waits_for_an_end_that_is_being_committed(
     store: PostgresStore, other: Connection
 ) -> None:
     """Afterwards the job can be read as ended: no notification is needed."""

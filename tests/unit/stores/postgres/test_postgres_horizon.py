@@ -111,7 +111,7 @@ async def test_the_horizon_is_looked_at_once_in_a_while(statements: Watched) -> 
         asyncpg.UndefinedTableError,
     ],
 )
-async def test_what_may_not_be_looked_at_is_taken_for_movable(
+async def test_a_horizon_that_cannot_be_read_counts_as_not_pinned(
     statements: Watched, error: type[asyncpg.PostgresError]
 ) -> None:
     class Forbidden(Watched):
@@ -133,7 +133,7 @@ async def test_what_may_not_be_looked_at_is_taken_for_movable(
         (MANY_BEHIND - 1, None, None),
     ],
 )
-def test_what_lasts_for_long_is_described(
+def test_a_long_hold_is_described(
     behind_count: int, lasting_for: timedelta | None, told: str | None
 ) -> None:
     assert describe_hold(Hold(behind_count, "1", "x", lasting_for)) == told

@@ -27,7 +27,7 @@ async def reach_in(store: PostgresStore, inside: Connection, statement: str) -> 
     await inside.execute(placed(statement, store._settings.schema))
 
 
-async def test_what_another_is_taking_is_passed_over(
+async def test_a_lease_with_limits_skips_jobs_locked_by_another(
     store: PostgresStore, other: Connection
 ) -> None:
     await store.insert([a_job(name=str(number)) for number in range(4)], NOW)

@@ -128,7 +128,7 @@ KINDS = ("ended", "running", "later", "ready", "ready elsewhere")
 
 
 async def add(store: PostgresStore, inside: Connection, count: int, *kinds: str) -> None:
-    """So many jobs of each kind. The server is not told that its statistics are out of date."""
+    """This many jobs of each kind. The server's statistics stay out of date."""
     await inside.execute(
         placed(
             "INSERT INTO rota.jobs (id, due_at, created_at, updated_at, last_token, priority,"
@@ -152,7 +152,7 @@ async def add(store: PostgresStore, inside: Connection, count: int, *kinds: str)
 
 
 async def analyse(store: PostgresStore, inside: Connection) -> None:
-    """Statistics as of now, which nobody else brings up to date."""
+    """Statistics as of now; nothing else updates them."""
     schema = store._settings.schema
     await inside.execute(placed("ALTER TABLE rota.jobs SET (autovacuum_enabled = off)", schema))
     await inside.execute(placed("ANALYZE rota.jobs", schema))

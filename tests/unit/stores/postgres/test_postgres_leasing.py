@@ -45,7 +45,7 @@ async def test_two_programs_share_a_backlog_without_meeting(
     assert await store.lease(wanting(30), NOW) == []
 
 
-async def test_what_another_is_about_to_take_is_passed_over_without_waiting(
+async def test_a_lease_skips_locked_jobs_without_waiting(
     store: PostgresStore, other: Connection
 ) -> None:
     waiting = [a_job() for _ in range(4)]
@@ -147,7 +147,7 @@ async def test_where_there_are_several_partitions_the_fast_path_is_not_tried_aga
     assert asked == [*in_full, QUERIES.lease_in_turns, QUERIES.lease_in_turns, *in_full]
 
 
-async def test_what_some_tenants_leave_over_goes_to_others_in_further_rounds(
+async def test_capacity_unused_by_some_tenants_goes_to_others(
     store: PostgresStore, asked: list[str]
 ) -> None:
     counts = {"a": 1, "b": 8, "c": 2}

@@ -1,4 +1,4 @@
-"""The schema: made once, whoever comes first, and refused when it is not ours."""
+"""The schema is created once, by the first process, and refused when it is not Rota's."""
 
 import asyncio
 import re

@@ -76,7 +76,7 @@ async def test_each_part_reads_the_index_that_is_meant_for_it(
     assert read == 10
 
 
-async def test_what_is_set_aside_is_left_out(store: PostgresStore, other: Connection) -> None:
+async def test_the_survey_leaves_out_damaged_jobs(store: PostgresStore, other: Connection) -> None:
     await store.insert([a_job(queue="damaged"), a_job(queue="whole")], NOW)
     await other.execute(
         "UPDATE jobs SET set_aside = 'damaged', status = 'DAMAGED', is_due = NULL,"

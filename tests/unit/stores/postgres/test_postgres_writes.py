@@ -85,7 +85,7 @@ def test_a_stream_is_not_read_ahead_of_its_batch(monkeypatch: pytest.MonkeyPatch
     assert taken == [0, 1, 2, 3]
 
 
-def test_what_a_stream_raises_comes_after_the_writes_before_it() -> None:
+def test_an_error_in_a_stream_follows_the_writes_before_it() -> None:
     def stream() -> Iterator[DocumentWrite]:
         yield write("a")
         raise KeyError("broken")

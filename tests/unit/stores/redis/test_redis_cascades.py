@@ -55,7 +55,7 @@ async def end_and_die(store: RedisStore, parent: Job, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("is_good", [True, False])
-async def test_what_a_dead_process_has_left_undone_is_finished_by_the_next_sweep(
+async def test_the_next_sweep_finishes_the_cascade_of_a_dead_process(
     store: RedisStore, redis_url: str, is_good: bool
 ) -> None:
     parent = a_job()

@@ -74,7 +74,7 @@ async def test_a_waiter_for_a_call_that_ends_before_it_began_gets_an_error(
     await asyncio.wait([waiting], timeout=5)
     assert waiting.cancelled()
     assert not store._database._calls
-    gc.collect()  # would tell of a call that nobody has begun
+    gc.collect()  # would warn of a coroutine that was never awaited
 
 
 async def test_a_write_whose_answer_is_lost_is_unknown(proxy: RedisProxy) -> None:

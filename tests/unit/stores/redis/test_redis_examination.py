@@ -53,7 +53,7 @@ async def test_a_server_that_evicts_is_refused_by_name(
         ("appendfsync no", "up to about half a minute"),
     ],
 )
-async def test_what_a_crash_may_lose_is_named(
+async def test_a_warning_names_what_a_crash_may_lose(
     pliable: RedisServer,
     client: redis.Redis,
     caplog: pytest.LogCaptureFixture,

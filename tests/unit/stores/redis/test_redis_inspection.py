@@ -22,7 +22,7 @@ async def test_a_store_that_is_not_there_is_not_made(redis_url: str) -> None:
     assert (await inspect_store(redis_url)).is_up_to_date
 
 
-async def test_what_is_kept_is_counted(store: RedisStore, redis_url: str) -> None:
+async def test_inspection_counts_jobs_and_documents(store: RedisStore, redis_url: str) -> None:
     await store.insert([a_job(tenant=tenant) for tenant in ("a", "b", "b")], NOW)
     (leased,) = await take(store, limit=1)
     await end(store, leased)

@@ -58,7 +58,7 @@ def test_the_keys_of_a_store_lie_together_on_a_cluster() -> None:
     assert len(set(named)) == len(DOCUMENT_KEYS) + len(JOB_KEYS) + 2
 
 
-def test_what_a_script_uses_stands_where_it_says_so() -> None:
+def test_included_parts_replace_their_uses_lines() -> None:
     script = load_script("lease")
     parts = (
         *("-- lease: lease due jobs", "-- uses    line", "-- uses    heads"),
@@ -68,7 +68,7 @@ def test_what_a_script_uses_stands_where_it_says_so() -> None:
     assert places == sorted(places)
 
 
-def test_what_two_parts_of_a_script_use_is_in_it_once() -> None:
+def test_a_part_used_twice_is_included_once() -> None:
     script = load_script("next_due")
     assert script.text.count("-- uses    heads") == 2
     assert script.text.count("local function partition_of(") == 1

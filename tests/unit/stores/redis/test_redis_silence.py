@@ -1,4 +1,4 @@
-"""A network that falls silent without a word: everybody is told in time, and nobody stays deaf."""
+"""A network that falls silent: each call fails in time, and each listener recovers."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -104,14 +104,14 @@ async def test_a_keeper_reports_when_no_primary_is_named_any_more(
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
     asked = [Place("127.0.0.1", 1)]
 
-    async def name_another_and_nobody(*_: object) -> Place:
+    async def name_another_and_none(*_: object) -> Place:
         if asked:
             return asked.pop()
-        raise NoPrimaryError("nobody is named")
+        raise NoPrimaryError("no primary is named")
 
     with monkeypatch.context() as patched:
-        patched.setattr(lookout, "ask_sentinels", name_another_and_nobody)
-        with pytest.raises(StoreUnavailableError, match="nobody is named"):
+        patched.setattr(lookout, "ask_sentinels", name_another_and_none)
+        with pytest.raises(StoreUnavailableError, match="no primary is named"):
             await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW)
     assert await asyncio.to_thread(keeper.extend, held, NOW + DAY, NOW) == [True]
     keeper.close()

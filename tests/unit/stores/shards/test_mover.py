@@ -227,7 +227,7 @@ async def test_a_mover_that_slept_too_long_does_not_complete_its_freeze() -> Non
     await world.run(check())
 
 
-async def test_what_was_deleted_or_changed_after_the_first_copy_is_so_on_the_target() -> None:
+async def test_deletions_and_changes_after_the_first_copy_reach_the_target() -> None:
     world, store, mover = await open_quiet()
     parent, child = a_job(tenant=MOVING), a_job(tenant=MOVING)
     gone, kept = a_job(tenant=MOVING), a_job(tenant=MOVING)

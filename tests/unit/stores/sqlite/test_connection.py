@@ -25,7 +25,7 @@ BREAKING = read_migration("0007_breaking.sql", "-- compatible: no\nDROP TABLE do
 
 @pytest.fixture
 def ordinary_user() -> Iterator[Path]:
-    """A directory that belongs to whoever runs the test, who is not root: root may do anything."""
+    """A directory of an unprivileged user, as whom the test runs: root may do anything."""
     with tempfile.TemporaryDirectory() as folder:
         if os.geteuid():
             yield Path(folder)
@@ -139,7 +139,7 @@ async def test_a_reader_that_cannot_be_opened_leaves_nothing_open(
     assert [each.name for each in sqlite_settings.path.parent.iterdir()] == ["rota.db"]
 
 
-def test_what_fails_half_way_is_undone() -> None:
+def test_a_transaction_that_fails_halfway_is_rolled_back() -> None:
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE TABLE one (a)")
     with pytest.raises(apsw.SQLError, match="nonsense"), transaction(connection):
@@ -148,7 +148,7 @@ def test_what_fails_half_way_is_undone() -> None:
     assert not connection.in_transaction
 
 
-def test_what_sqlite_has_undone_already_is_not_undone_again() -> None:
+def test_a_transaction_already_rolled_back_is_left_alone() -> None:
     connection = apsw.Connection(":memory:")
     with pytest.raises(apsw.SQLError, match="nonsense"), transaction(connection):
         connection.execute("ROLLBACK; nonsense")

@@ -1,4 +1,4 @@
-"""While nothing is due and nobody writes, asking for jobs leaves the file alone."""
+"""While nothing is due or written, asking for jobs does not touch the file."""
 
 from collections.abc import Callable
 from datetime import datetime

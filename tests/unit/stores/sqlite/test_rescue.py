@@ -63,7 +63,9 @@ async def test_a_sound_file_is_copied_whole_with_its_versions(filled: Path, resc
     assert await read_all(rescued) == await read_all(filled)
 
 
-async def test_what_lies_before_and_behind_the_damage_is_saved(filled: Path, rescued: Path) -> None:
+async def test_rescue_saves_the_rows_before_and_after_the_damage(
+    filled: Path, rescued: Path
+) -> None:
     before = await read_all(filled)
     damage(filled)
     report = rescue(filled, rescued)

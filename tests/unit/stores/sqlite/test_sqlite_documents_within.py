@@ -76,7 +76,7 @@ async def test_a_blocked_transaction_gets_a_clear_error(
     own.close()
 
 
-async def test_what_cannot_be_written_is_refused(
+async def test_writes_that_cannot_join_the_transaction_are_refused(
     store: SqliteStore, own: apsw.Connection, new: New
 ) -> None:
     for connection, reason in ((object(), "not a connection of apsw"), (None, "not a connection")):

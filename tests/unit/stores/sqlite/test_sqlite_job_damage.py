@@ -1,4 +1,4 @@
-"""A row that cannot be read stops nobody else, is kept with its bytes, and can be mended."""
+"""An unreadable row stops no other job, keeps its bytes, and can be repaired."""
 
 import logging
 from collections.abc import Callable
@@ -61,7 +61,7 @@ async def test_lists_pass_a_damaged_row_over(store: SqliteStore) -> None:
     assert names(page.items) == ["one", "two"]
 
 
-async def test_what_is_asked_of_a_damaged_job_is_refused(
+async def test_a_damaged_job_cannot_be_read_amended_or_deleted(
     store: SqliteStore, damaged_id: str
 ) -> None:
     assert await store.get("default", [damaged_id]) == {}

@@ -35,7 +35,7 @@ def test_waiting_jobs_are_counted_in_the_index_alone(plan: list[str]) -> None:
         assert any(f"COVERING INDEX {index}" in step for step in plan), plan
 
 
-async def test_what_is_set_aside_is_left_out(store: SqliteStore, path: Path) -> None:
+async def test_the_survey_leaves_out_damaged_jobs(store: SqliteStore, path: Path) -> None:
     await store.insert([a_job(queue="damaged"), a_job(queue="whole")], NOW)
     with apsw.Connection(str(path)) as other:
         other.execute(

@@ -164,7 +164,7 @@ async def test_a_refusal_that_comes_late_undoes_its_own_writes_only(
     assert await store.count("default") == 3
 
 
-async def test_what_was_written_before_a_refusal_is_undone(
+async def test_a_refused_call_undoes_its_earlier_writes(
     store: SqliteStore, new: New, gate: Any
 ) -> None:
     """Then the transaction cannot stand, and each call has one of its own."""

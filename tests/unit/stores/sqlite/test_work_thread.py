@@ -24,7 +24,7 @@ async def test_work_is_done_in_order_in_one_thread_that_is_not_the_loops() -> No
     thread.end()
 
 
-async def test_what_the_work_raises_is_raised_where_it_is_waited_for() -> None:
+async def test_an_error_in_the_thread_is_raised_in_the_awaiting_task() -> None:
     thread = WorkThread("test")
     with pytest.raises(ZeroDivisionError):
         await thread.run(lambda: 1 // 0)

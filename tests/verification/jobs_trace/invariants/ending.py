@@ -68,7 +68,7 @@ def _check_final_status(
         possible = {one.move.target for one in account.settlings if one.is_possible}
         is_explained = not kept.status.is_terminal or kept.status in possible
     if not is_explained:
-        yield Breach("I2", account.job_id, f"it is {kept.status} though nobody settled it so")
+        yield Breach("I2", account.job_id, f"it is {kept.status} but was not settled so")
 
 
 def _check_step(

@@ -28,7 +28,7 @@ def check_sums(evidence: Evidence) -> Iterator[Breach]:
     for job_id in kept:
         account = evidence.accounts.get(job_id)
         if account is None or account.facts is None:
-            yield Breach("I8", job_id, "nobody ever handed it in")
+            yield Breach("I8", job_id, "it was never submitted")
     yield from _check_pruned(evidence)
 
 

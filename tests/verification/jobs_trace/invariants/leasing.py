@@ -56,7 +56,7 @@ def _check_succession(account: Account, before: Granted, after: Granted) -> Iter
 
 
 def _check_loss(account: Account, loss: Settling) -> Iterator[Breach]:
-    """Whoever was told that the lease lasts must have it for so long."""
+    """A lease must last until the time that its holder was given."""
     token = loss.move.token
     given = [one.grant.until for one in account.granted if one.grant.token == token]
     extended = [
@@ -96,7 +96,7 @@ def _check_work(account: Account, evidence: Evidence) -> Iterator[Breach]:
     for one in account.settlings:
         is_done = one.is_certain and one.move.target is JobStatus.COMPLETED
         if evidence.has_attempts and is_done and one.move.token not in begun:
-            message = f"it was completed under token {one.move.token}, and nobody ran it"
+            message = f"it was completed under token {one.move.token}, and no worker ran it"
             yield Breach("I5", account.job_id, message)
 
 

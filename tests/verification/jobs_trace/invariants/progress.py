@@ -35,6 +35,6 @@ def _check_left_over(evidence: Evidence, since: datetime, within: timedelta) -> 
     ended_at = evidence.snapshot.at
     for job in evidence.snapshot.jobs.values():
         if job.status is JobStatus.READY and ended_at - max(job.due_at, since) > within:
-            yield Breach("I12", job.id, f"it is due since {job.due_at}, and nobody took it")
+            yield Breach("I12", job.id, f"it is due since {job.due_at}, and no worker took it")
         if job.lease is not None and ended_at - max(job.lease.until, since) > within:
             yield Breach("I12", job.id, f"its lease ran out at {job.lease.until}, unnoticed")

@@ -88,7 +88,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Something owed since a moment, to be done within the allowance for so many tasks."""
+    """A start due since a moment; the allowance grows with the number of tasks."""
 
     axiom: Axiom
     since: Flow

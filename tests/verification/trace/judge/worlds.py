@@ -25,7 +25,7 @@ class World(msgspec.Struct, frozen=True):
     """One account of a task.
 
     Occurrences after ``mark`` are unanswered. ``retry_at`` belongs to the latest failure, unless a
-    start came after it; until ``retry_owed_at`` nobody insists on it. ``latched_at`` is what the
+    start came after it; until ``retry_owed_at`` it is not required. ``latched_at`` is what the
     clock showed, before it was set back, while something was owed. ``is_renewed`` says that the
     task was due since its last success.
     """
