@@ -514,9 +514,9 @@ class EffectUnknownError(RefusedError):
     started_at: datetime
 
 
+@template("Registrations must be an array")
 class RegistrationsNotArrayError(InvalidInputError):
-    def __init__(self) -> None:
-        super().__init__("Registrations must be an array")
+    """The registrations are not a list."""
 
 
 @template("Invalid registration shape: expected [string, string, function, Duration]")
@@ -637,11 +637,9 @@ class TaskInvalidStructureError(TaskTryDeserializeError):
     value: object
 
 
+@template("This worker is running already")
 class WorkerBusyError(ConflictError):
     """The worker is already running."""
-
-    def __init__(self) -> None:
-        super().__init__("This worker is running already")
 
 
 @template(
@@ -742,30 +740,28 @@ class StoreUnavailableError(StoreError):
     """The store cannot be reached, or refuses requests, for now."""
 
 
+@template(
+    'Tenant "{tenant}" is moving to shard "{target}": try again in some seconds',
+    "tenant target outcome",
+)
 class TenantMovingError(StoreUnavailableError):
     """Nothing can be written for a tenant for some seconds, while it moves to another shard.
 
     Repeat the call: nothing was written, and nothing is lost.
     """
 
-    def __init__(self, tenant: str, target: str) -> None:
-        super().__init__(
-            f'Tenant "{tenant}" is moving to shard "{target}": try again in some seconds',
-            {"tenant": tenant, "target": target, "outcome": "nothing was written"},
-        )
-        self.tenant = tenant
-        self.target = target
+    outcome: ClassVar[str] = "nothing was written"
+    tenant: str
+    target: str
 
 
 class MoveConflictError(ConflictError):
     """A move of a tenant cannot begin or go on, because of another process or another move."""
 
 
+@template("The store is closed")
 class StoreClosedError(StoreError):
     """The store was closed; open it again."""
-
-    def __init__(self) -> None:
-        super().__init__("The store is closed")
 
 
 @template("The store cannot take part in this transaction: {reason}", "field reason")
@@ -844,25 +840,21 @@ def hide_password(url: str) -> str:
     return _PASSWORD.sub(r"\1***@", url)
 
 
+@template("No token has that id")
 class TokenNotFoundError(NotFoundError):
     """No token has that id, as far as the caller may know.
 
     The id is not repeated: a token mistaken for its id must not reach a log.
     """
 
-    def __init__(self) -> None:
-        super().__init__("No token has that id")
 
-
+@template("A valid token is needed, as in Authorization: Bearer rota_...")
 class UnauthorizedError(RefusedError):
     """The credentials are missing or not valid.
 
     The same for a token that is unknown, revoked, expired or mistyped: only its owner may learn
     why.
     """
-
-    def __init__(self) -> None:
-        super().__init__("A valid token is needed, as in Authorization: Bearer rota_...")
 
 
 @template('This needs a token with the scope "{scope}"')
@@ -893,11 +885,9 @@ class ForbiddenQueueError(RefusedError):
         super().__init__(f"This token is for the queues {allowed} only; {wanted}", details)
 
 
+@template("A change must come from a page of this service")
 class CrossSiteRequestError(RefusedError):
     """A browser sent a change that did not come from a page of this service."""
-
-    def __init__(self) -> None:
-        super().__init__("A change must come from a page of this service")
 
 
 @template('This service does not answer for the host "{host}"')
