@@ -514,9 +514,9 @@ class EffectUnknownError(RefusedError):
     started_at: datetime
 
 
-@template("Registrations must be an array")
 class RegistrationsNotArrayError(InvalidInputError):
-    """The registrations are not a list."""
+    def __init__(self) -> None:
+        super().__init__("Registrations must be an array")
 
 
 @template("Invalid registration shape: expected [string, string, function, Duration]")
@@ -637,9 +637,11 @@ class TaskInvalidStructureError(TaskTryDeserializeError):
     value: object
 
 
-@template("This worker is running already")
 class WorkerBusyError(ConflictError):
     """The worker is already running."""
+
+    def __init__(self) -> None:
+        super().__init__("This worker is running already")
 
 
 @template(
@@ -759,9 +761,11 @@ class MoveConflictError(ConflictError):
     """A move of a tenant cannot begin or go on, because of another process or another move."""
 
 
-@template("The store is closed")
 class StoreClosedError(StoreError):
     """The store was closed; open it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The store is closed")
 
 
 @template("The store cannot take part in this transaction: {reason}", "field reason")
@@ -840,21 +844,25 @@ def hide_password(url: str) -> str:
     return _PASSWORD.sub(r"\1***@", url)
 
 
-@template("No token has that id")
 class TokenNotFoundError(NotFoundError):
     """No token has that id, as far as the caller may know.
 
     The id is not repeated: a token mistaken for its id must not reach a log.
     """
 
+    def __init__(self) -> None:
+        super().__init__("No token has that id")
 
-@template("A valid token is needed, as in Authorization: Bearer rota_...")
+
 class UnauthorizedError(RefusedError):
     """The credentials are missing or not valid.
 
     The same for a token that is unknown, revoked, expired or mistyped: only its owner may learn
     why.
     """
+
+    def __init__(self) -> None:
+        super().__init__("A valid token is needed, as in Authorization: Bearer rota_...")
 
 
 @template('This needs a token with the scope "{scope}"')
@@ -885,9 +893,11 @@ class ForbiddenQueueError(RefusedError):
         super().__init__(f"This token is for the queues {allowed} only; {wanted}", details)
 
 
-@template("A change must come from a page of this service")
 class CrossSiteRequestError(RefusedError):
     """A browser sent a change that did not come from a page of this service."""
+
+    def __init__(self) -> None:
+        super().__init__("A change must come from a page of this service")
 
 
 @template('This service does not answer for the host "{host}"')

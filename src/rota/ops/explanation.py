@@ -12,6 +12,7 @@ from rota.errors import InvalidZoneError, JobNotFoundError
 from rota.fleet.presence import WorkerPresence, list_workers
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
+from rota.jobs.recurrence import occurrence_of
 from rota.jobs.transitions import SUCCEEDED
 from rota.ops.audit import find_audit_entries
 from rota.policy.audit import AuditEntry
@@ -214,6 +215,21 @@ class Finding(NamedTuple):
     reasons: list[Reason]
     next_at: datetime | None = None
 
+    def conclude(
+        self, job_id: JobId, status: JobStatus, asked_at: datetime, at: datetime | None = None
+    ) -> Explanation:
+        """The explanation of a job, with this answer."""
+        return Explanation(
+            job_id=job_id,
+            status=status,
+            answer=self.answer,
+            sentence=self.sentence,
+            reasons=tuple(self.reasons),
+            next_at=self.next_at,
+            at=at,
+            asked_at=asked_at,
+        )
+
 
 class Snapshot(NamedTuple):
     """The gates, limits and workers that may hold back a due job, as they are now."""
@@ -332,7 +348,7 @@ async def _find_audit(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
 
 
 def _follower_id(job: Job) -> JobId:
-    return derive_job_id(job.id, job.occurrence_at or job.due_at)
+    return derive_job_id(job.id, occurrence_of(job))
 
 
 def _concerns(limit: Limit, job: Job) -> bool:

@@ -68,12 +68,6 @@ async def read_kinds(store: DocumentStore) -> dict[str, KindEntry]:
     return found
 
 
-async def read_kind(store: DocumentStore, kind: str) -> KindEntry | None:
-    """What is known about one kind."""
-    found = await store.read(KINDS, [kind])
-    return _read(found[kind]) if kind in found else None
-
-
 class Catalogue:
     """Which kinds notify people, as the apps that are served say; read every few seconds."""
 

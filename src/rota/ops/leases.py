@@ -11,7 +11,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
-from rota.errors import InvalidInputError, RotaError
+from rota.errors import RotaError, invalid
 from rota.events import EventEmitter, JobsLeased
 from rota.fleet.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.jobs import (
@@ -79,13 +79,13 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         read_name(self.worker, "worker")
         if type(self.limit) is not int or not 1 <= self.limit <= MOST_LEASED:
-            raise refuse("limit", f"must be an integer from 1 to {MOST_LEASED}, got {self.limit}")
+            raise invalid("limit", f"must be an integer from 1 to {MOST_LEASED}, got {self.limit}")
         check_lease(self.lease_for, "lease_seconds")
         if not _NO_TIME <= self.wait_for <= LONGEST_WAIT:
             most = LONGEST_WAIT // timedelta(seconds=1)
-            raise refuse("wait_seconds", f"must be from 0 to {most}")
+            raise invalid("wait_seconds", f"must be from 0 to {most}")
         if self.queues is not None and not self.queues:
-            raise refuse("queues", "must name at least one queue, or be left out for all")
+            raise invalid("queues", "must name at least one queue, or be left out for all")
         for queue in self.queues or ():
             read_queue(queue)
         for kind in (*self.notifies, *self.kinds):
@@ -114,12 +114,7 @@ def check_lease(lease_for: timedelta, field: str) -> None:
     """Refuse a lease that is too short to keep or too long to wait out."""
     if not SHORTEST_LEASE <= lease_for <= LONGEST_LEASE:
         most = LONGEST_LEASE // timedelta(seconds=1)
-        raise refuse(field, f"must be from 1 to {most}")
-
-
-def refuse(field: str, reason: str) -> InvalidInputError:
-    """Refuse a value and name its field."""
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+        raise invalid(field, f"must be from 1 to {most}")
 
 
 class HttpWorkerPresence:

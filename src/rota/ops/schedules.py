@@ -89,10 +89,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     def make_recurrence(self, anchor: datetime) -> Recurrence:
         """The rule of its series. Raises InvalidJobError for a rule without occurrences."""
-        fields = {name: getattr(self, name) for name in _RULE_FIELDS}
-        return read_recurrence(fields | {"start": self.start or self._find_start(anchor)}, anchor)[
-            0
-        ]
+        fields = {name: getattr(self, name) for name in RULE_FIELDS}
+        start = self.start or self._find_start(anchor)
+        return read_recurrence(fields | {"start": start}, anchor)[0]
 
     def _find_start(self, anchor: datetime) -> datetime | None:
         """Where the phase begins; None leaves it to the DTSTART of the rule."""
@@ -108,7 +107,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         }
 
 
-_RULE_FIELDS = (
+RULE_FIELDS = (
     *("cron", "rrule", "interval", "zone", "gap", "fold"),
     *("overlap", "catch_up", "jitter", "alert_after"),
 )
