@@ -21,9 +21,10 @@ from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
 from rota.rail.dead_letters import replacement_id
 from rota.rail.jobs import RailStore
 from rota.rail.settings import list_gates, list_limits
+from rota.stores.documents import decode_body
 from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
-from rota.stores.protocol import QueueDepth
+from rota.stores.protocol import Document, QueueDepth
 from rota.triggers.zone import load_zone
 
 LONGEST_ERROR = 300
@@ -306,7 +307,7 @@ async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     return Snapshot(
         board=make_gate_settings(gates.entries),
         limits=tuple(limits),
-        buckets={key: it for key in kept if (it := _read_bucket(kept[key].body)) is not None},
+        buckets={key: it for key in kept if (it := _read_bucket(kept[key])) is not None},
         running_counts=_count_running(job.tenant, everybody, own),
         workers=tuple(workers),
         depth=next((it for it in own if it.queue == job.queue), None),
@@ -365,9 +366,6 @@ def _count_running(
     return counts
 
 
-def _read_bucket(body: bytes) -> Bucket | None:
+def _read_bucket(document: Document) -> Bucket | None:
     """None for an unreadable bucket, which counts as full."""
-    try:
-        return msgspec.json.decode(body, type=Bucket)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return decode_body(document, Bucket, None)

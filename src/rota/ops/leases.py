@@ -30,7 +30,15 @@ from rota.ops.kinds import ANY_KIND, Catalogue
 from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
-from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
+from rota.stores.documents import decode_body, find_document
+from rota.stores.protocol import (
+    Document,
+    DocumentStore,
+    DocumentWrite,
+    HeldLease,
+    LeaseRequest,
+    Listener,
+)
 from rota.worker import WorkerSettings, attempts
 from rota.worker.completer import decide
 from rota.worker.job_events import emit_settled, job_stalled
@@ -143,7 +151,7 @@ class HttpWorkerPresence:
                 await sweep_workers(self._store, now)
 
     async def _write(self, key: str, tenant: str, request: HttpLeaseRequest, now: datetime) -> None:
-        document = (await self._store.read(WORKERS, [key])).get(key)
+        document = await find_document(self._store, WORKERS, key)
         presence = WorkerPresence(
             id=request.worker,
             host=HTTP,
@@ -158,7 +166,7 @@ class HttpWorkerPresence:
             poll_ms=self._poll_for // _MILLISECOND if request.wait_for else None,
             lease_ms=request.lease_for // _MILLISECOND,
             version=HTTP,
-            started_at=_since(None if document is None else document.body, now),
+            started_at=_since(document, now),
             seen_at=now,
         )
         expected = None if document is None else document.version
@@ -166,15 +174,10 @@ class HttpWorkerPresence:
         await self._store.write_each([DocumentWrite(WORKERS, key, expected, body)])
 
 
-def _since(body: bytes | None, now: datetime) -> datetime:
+def _since(document: Document | None, now: datetime) -> datetime:
     """When the worker was first seen in its current presence."""
-    if body is None:
-        return now
-    try:
-        known = msgspec.json.decode(body, type=WorkerPresence)
-    except msgspec.DecodeError:
-        return now
-    return now if known.is_gone(now) else known.started_at
+    known = decode_body(document, WorkerPresence, None)
+    return now if known is None or known.is_gone(now) else known.started_at
 
 
 class HttpGate(GateWatch):

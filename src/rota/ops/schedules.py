@@ -38,6 +38,7 @@ from rota.jobs import (
 from rota.jobs.validation import RESCHEDULE, read_recurrence
 from rota.rail.jobs import ROUND_LIMIT, RailContext, find_live
 from rota.rail.noted_series import note_alerts
+from rota.stores.documents import all_documents, find_document
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.zone import Fold, Gap
 
@@ -200,14 +201,12 @@ def create_write(schedule: StoredSchedule) -> DocumentWrite:
 
 async def scan_schedules(store: DocumentStore) -> AsyncIterator[VersionedSchedule]:
     """All schedules, by key."""
-    async for page in store.scan(SCHEDULES):
-        for document in page:
-            yield VersionedSchedule(_decode(document.body), document.version)
+    async for document in all_documents(store, SCHEDULES):
+        yield VersionedSchedule(_decode(document.body), document.version)
 
 
 async def find_schedule(store: DocumentStore, tenant: str, name: str) -> VersionedSchedule | None:
-    key = schedule_key(tenant, name)
-    found = (await store.read(SCHEDULES, [key])).get(key)
+    found = await find_document(store, SCHEDULES, schedule_key(tenant, name))
     return None if found is None else VersionedSchedule(_decode(found.body), found.version)
 
 
