@@ -742,19 +742,19 @@ class StoreUnavailableError(StoreError):
     """The store cannot be reached, or refuses requests, for now."""
 
 
+@template(
+    'Tenant "{tenant}" is moving to shard "{target}": try again in some seconds',
+    "tenant target outcome",
+)
 class TenantMovingError(StoreUnavailableError):
     """Nothing can be written for a tenant for some seconds, while it moves to another shard.
 
     Repeat the call: nothing was written, and nothing is lost.
     """
 
-    def __init__(self, tenant: str, target: str) -> None:
-        super().__init__(
-            f'Tenant "{tenant}" is moving to shard "{target}": try again in some seconds',
-            {"tenant": tenant, "target": target, "outcome": "nothing was written"},
-        )
-        self.tenant = tenant
-        self.target = target
+    outcome: ClassVar[str] = "nothing was written"
+    tenant: str
+    target: str
 
 
 class MoveConflictError(ConflictError):

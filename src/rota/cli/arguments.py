@@ -82,6 +82,16 @@ def read_instant(text: str, zone: ZoneInfo, option: str) -> datetime:
     raise _refuse_instant(option, text, f"does not exist in {zone.key}: {describe_change(gap)}")
 
 
+def read_moment(text: str | None, zone: ZoneInfo, option: str) -> str | None:
+    """The same as the service takes it; None for None."""
+    return None if text is None else format_instant(read_instant(text, zone, option))
+
+
+def format_instant(instant: datetime) -> str:
+    """ISO 8601 in UTC, with Z; fractions only where there are some."""
+    return instant.replace(tzinfo=None).isoformat() + "Z"
+
+
 def _refuse_instant(option: str, value: str, reason: str) -> InvalidInputError:
     details = {"field": option, "value": value, "reason": reason}
     return InvalidInputError(f'{option} "{value}" {reason}', details)

@@ -37,8 +37,7 @@ def audit(
     """List entries of the audit log."""
     job_id = None if job is None else session.find_job(job, "--job")
     listed = session.collect("audit", query={"action": action, "job_id": job_id}, limit=limit)
-    viewer = session.view(zone)
-    session.print_items(listed, ENTRY_COLUMNS, lambda it: entry_row(it, viewer), noun="entry")
+    session.print_items(listed, ENTRY_COLUMNS, entry_row, noun="entry", zone=zone)
 
 
 def entry_row(entry: dict[str, Any], viewer: Viewer) -> Row:

@@ -14,6 +14,8 @@ from rich.prompt import Confirm
 from rota.cli.job_files import JobFile, open_jobs, read_jobs
 from rota.cli.job_tables import job_columns, job_row
 from rota.cli.options import (
+    OfKindOption,
+    OfQueueOption,
     StateOption,
     WhyOption,
     YesOption,
@@ -22,7 +24,7 @@ from rota.cli.options import (
     join_query,
     value,
 )
-from rota.cli.output import Terminal, Viewer, print_table
+from rota.cli.output import Terminal, Viewer, count_of, print_table
 from rota.cli.session import HERE, TenantSession
 from rota.client import Client
 from rota.errors import InvalidInputError
@@ -46,11 +48,13 @@ Action = Literal["cancel", "retry", "restore", "run-now", "delete"]
 class Which:
     """The filters; a job must match all of them."""
 
-    queue: Annotated[str | None, value("NAME", "Of this queue.")] = None
+    queue: OfQueueOption = None
     state: StateOption = None
-    search: Annotated[str | None, value("TEXT", "That match, as in jobs list --search.")] = None
-    kind: Annotated[str | None, value("NAME", "Of this kind.")] = None
-    match: Annotated[str | None, value("TEXT", "In whose name or kind this is found.")] = None
+    search: Annotated[str | None, value("TEXT", "Only matches, as in jobs list --search.")] = None
+    kind: OfKindOption = None
+    match: Annotated[
+        str | None, value("TEXT", "Only jobs with this text in their name or kind.")
+    ] = None
 
 
 ALL_OF_THEM = Which()
@@ -118,7 +122,7 @@ def act(
             _show_plan(session.terminal, plan, viewer)
         if dry_run or not plan["count"]:
             return plan
-        _confirm(session.terminal, f"{action} {_count_jobs(plan['count'])}?", is_sure=yes)
+        _confirm(session.terminal, f"{action} {count_of(plan['count'], 'job')}?", is_sure=yes)
         carry_out = {"dry_run": False, "plan_id": plan["plan_id"], "why": why}
         return await client.post("/jobs/bulk-actions", carry_out)
 
@@ -161,15 +165,14 @@ def showing_progress(terminal: Terminal, total: int | None) -> Iterator[Any]:
 
 def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None:
     out = terminal.out
-    if plan["sample"]:
-        print_table(out, job_columns(out), [job_row(it, viewer, out) for it in plan["sample"]])
+    print_table(out, job_columns(out), [job_row(it, viewer, out) for it in plan["sample"]])
     more = plan["count"] - len(plan["sample"])
     if more > 0:
         terminal.print_text(f"... and {more} more", "dim")
     passed = plan["passed_over_count"]
     states = ", ".join(f"{count} {state}" for state, count in plan["passed_over"].items())
     rest = f"; the action does not apply to {passed} more: {states}" if passed else ""
-    jobs = _count_jobs(plan["count"])
+    jobs = count_of(plan["count"], "job")
     terminal.print_text(f"{jobs} would be {WORDS[plan['action']]}{rest}", "bold")
     if plan["has_more"]:
         terminal.print_text("There are more than fit in one go: do it again afterwards.", "yellow")
@@ -178,11 +181,7 @@ def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None
 def _show_result(terminal: Terminal, answer: dict[str, Any]) -> None:
     count, skipped = answer["done_count"], answer["skipped_count"]
     rest = f"; {skipped} had moved on" if skipped else ""
-    terminal.print_text(f"{_count_jobs(count)} {WORDS[answer['action']]}{rest}.", "bold")
-
-
-def _count_jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
+    terminal.print_text(f"{count_of(count, 'job')} {WORDS[answer['action']]}{rest}.", "bold")
 
 
 def _confirm(terminal: Terminal, question: str, *, is_sure: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rota.cli.options import StoreOption
+from rota.cli.options import StoreOption, several
 from rota.cli.output import PLAIN, Output
 from rota.cli.session import DEFAULT_STORE
 from rota.clock.protocol import Clock
@@ -34,22 +34,12 @@ LateOption = Annotated[
         help="How long a job may be due before it is late.",
     ),
 ]
-DeadLettersOption = Annotated[
-    int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are acceptable."),
-]
-StalledOption = Annotated[
-    int,
-    Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are acceptable."),
+AcceptableOption = Annotated[
+    int, Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are acceptable.")
 ]
 TenantOption = Annotated[
     list[str] | None,
-    Parameter(
-        name="--tenant",
-        metavar="NAME",
-        negative="",
-        help="Count the dead letters of this tenant only. Repeatable.",
-    ),
+    several("--tenant", "NAME", "Count the dead letters of this tenant only. Repeatable."),
 ]
 
 ALL_IS_WELL = 0
@@ -69,8 +59,8 @@ def check(
     *,
     store: StoreOption = DEFAULT_STORE,
     late_after: LateOption = 300,
-    dead_letters: DeadLettersOption = 0,
-    stalled: StalledOption = 0,
+    dead_letters: AcceptableOption = 0,
+    stalled: AcceptableOption = 0,
     tenant: TenantOption = None,
     output: Output = PLAIN,
 ) -> int:
@@ -79,8 +69,7 @@ def check(
         dead_letters=dead_letters, stalled=stalled, late_after=timedelta(seconds=late_after)
     )
     examined = asyncio.run(_examine(store, output.terminal.clock, limits, tenant or []))
-    if output.as_json:
-        output.terminal.print_document(check_document(examined))
+    if output.is_done(check_document(examined)):
         return _exit_status(examined.findings)
     for finding in examined.findings:
         output.terminal.print_text(escape(finding.text), "yellow")

@@ -1,7 +1,6 @@
 """``rota cron``: when an expression is due and what it means."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -9,11 +8,13 @@ from rich.console import Console
 
 from rota.cli.crontab import check, is_extended
 from rota.cli.occurrences import (
+    END_OF_CALENDAR,
+    EXPLAINED_COUNT,
     WEEKDAYS,
     Listing,
     Question,
     listing_document,
-    print_heading,
+    make_listing,
     print_listing,
     read_question,
     remark_on_zone,
@@ -40,7 +41,7 @@ from rota.triggers.cron_fields import (
     FieldRange,
     numbers_in,
 )
-from rota.triggers.dst_notes import annotate, asked_by_cron
+from rota.triggers.dst_notes import asked_by_cron
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",
@@ -81,9 +82,6 @@ def _values(field: FieldRange, bits: int) -> str:
     return ", ".join(map(_NAMES.get(field.name, str), numbers_in(bits)))
 
 
-_END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
-_EXPLAINED_COUNT = 3
-
 app = App(name="cron")
 app.command(check, name="check")
 
@@ -115,13 +113,11 @@ def list_next(
     zone = settle_zone(expression, zone)[1]
     question = read_question(output.terminal, zone, start, gap, fold)
     listing = _list(cron, question, count)
-    if output.as_json:
-        document = _document(cron, dialect, question)
-        output.terminal.print_document({**document, **listing_document(listing)})
+    document = _document(cron, dialect, question)
+    if output.is_done({**document, **listing_document(listing)}):
         return
     remark_on_zone(output.terminal, question)
-    print_heading(output.terminal, cron.describe(), listing)
-    print_listing(output.terminal.out, listing)
+    print_listing(output.terminal, cron.describe(), listing)
 
 
 @app.command(name="explain")
@@ -146,11 +142,12 @@ def explain(
     cron = _parse(expression, dialect)
     zone = settle_zone(expression, zone)[1]
     question = read_question(output.terminal, zone, start, gap, fold)
-    listing = _list(cron, question, _EXPLAINED_COUNT)
-    if output.as_json:
-        meaning = {"fields": _fields_document(cron), "day_rule": _day_rule(cron)}
-        document = _document(cron, dialect, question)
-        output.terminal.print_document({**document, **meaning, **listing_document(listing)})
+    listing = _list(cron, question, EXPLAINED_COUNT)
+    document, meaning = (
+        _document(cron, dialect, question),
+        {"fields": _fields_document(cron), "day_rule": _day_rule(cron)},
+    )
+    if output.is_done({**document, **meaning, **listing_document(listing)}):
         return
     remark_on_zone(output.terminal, question)
     output.terminal.print_text(cron.describe(), "bold")
@@ -160,8 +157,7 @@ def explain(
         output.terminal.print_text()
     if _day_rule(cron) == "either":
         output.terminal.print_text("A date counts when its day or its weekday matches.\n")
-    print_heading(output.terminal, "Next three", listing)
-    print_listing(output.terminal.out, listing)
+    print_listing(output.terminal, "Next three", listing)
 
 
 def _parse(expression: str, dialect: Dialect) -> Cron:
@@ -177,10 +173,8 @@ def _list(cron: Cron, question: Question, count: int) -> Listing:
     """Up to ``count`` occurrences; CronCalculationError when there is not even one."""
     zone, after, gap, fold = question.chosen.zone, question.after, question.gap, question.fold
     first = cron.next_after(after, zone, gap=gap, fold=fold)
-    rest = cron.between(first, _END_OF_CALENDAR, zone, limit=count - 1, gap=gap, fold=fold)
-    occurrences = [first, *rest]
-    notes = annotate(occurrences, zone, asked_by_cron(cron), after=after, gap=gap, fold=fold)
-    return Listing(occurrences, notes, zone, after)
+    rest = cron.between(first, END_OF_CALENDAR, zone, limit=count - 1, gap=gap, fold=fold)
+    return make_listing([first, *rest], question, asked_by_cron(cron))
 
 
 def _document(cron: Cron, dialect: Dialect, question: Question) -> dict[str, Any]:

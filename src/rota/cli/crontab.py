@@ -21,6 +21,7 @@ from rota.cli.output import (
     PLAIN,
     Output,
     Terminal,
+    count_of,
     print_verbatim,
     reason_of,
     underline,
@@ -185,9 +186,7 @@ def check(
     with _open(file) as source:
         lines = _with_progress(_read_lines(source, file), _size_of(source), output.terminal.err)
         findings = check_lines(lines, form)
-    if output.as_json:
-        output.terminal.print_document({"file": file, "dialect": dialect, **findings.to_document()})
-    else:
+    if not output.is_done({"file": file, "dialect": dialect, **findings.to_document()}):
         _print_findings(output.terminal, file, findings)
     return not findings.problems
 
@@ -251,9 +250,9 @@ def _print_findings(terminal: Terminal, file: str, findings: Findings) -> None:
     for problem in findings.problems:
         _print_problem(terminal, file, problem)
     counts = (
-        _count(findings.line_count, "line"),
-        _count(findings.schedule_count, "schedule"),
-        _count(len(findings.problems), "problem"),
+        count_of(findings.line_count, "line"),
+        count_of(findings.schedule_count, "schedule"),
+        count_of(len(findings.problems), "problem"),
     )
     style = "bold red" if findings.problems else "green"
     terminal.print_text(f"{escape(file)}: {', '.join(counts)}", style)
@@ -263,7 +262,3 @@ def _print_problem(terminal: Terminal, file: str, problem: Problem) -> None:
     place = f"{escape(file)}:{problem.line}:{problem.column}:"
     terminal.print_text(Text.assemble((place, "bold"), f" {escape(problem.reason)}"))
     print_verbatim(terminal.out, underline(problem.text, (problem.start, problem.end)))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

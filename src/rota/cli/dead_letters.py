@@ -6,17 +6,19 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.arguments import check_argument
-from rota.cli.job_tables import ATTEMPT_COLUMNS, LETTER_COLUMNS, attempt_rows, job_facts, letter_row
+from rota.cli.job_tables import LETTER_COLUMNS, job_facts, letter_row, print_attempts
 from rota.cli.options import (
     CascadeOption,
     JobArgument,
     LimitOption,
+    OfKindOption,
+    OfQueueOption,
     WhyOption,
     ZoneOption,
     flag,
     value,
 )
-from rota.cli.output import print_table, tell_replacements
+from rota.cli.output import count_of, print_table, tell_replacements
 from rota.cli.session import HERE, TenantSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError
@@ -41,8 +43,8 @@ LetterArguments = Annotated[
 class Which:
     """The filters; a dead letter must match all of them."""
 
-    kind: Annotated[str | None, value("NAME", "Only jobs of this kind.")] = None
-    queue: Annotated[str | None, value("NAME", "Only jobs of this queue.")] = None
+    kind: OfKindOption = None
+    queue: OfQueueOption = None
     error: Annotated[str | None, value("TEXT", "Only with this text in the last error.")] = None
     with_discarded: Annotated[bool, flag("Also jobs that their handler discarded.")] = False
 
@@ -76,10 +78,7 @@ def list_letters(
     """
     query = {**which.to_filters(), "with_retried": with_retried}
     listed = session.collect("dead-letters", query=query, limit=limit)
-    viewer = session.view(zone)
-    session.print_items(
-        listed, LETTER_COLUMNS, lambda it: letter_row(it, viewer), noun="dead letter"
-    )
+    session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter", zone=zone)
 
 
 @app.command(name="show")
@@ -97,8 +96,7 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     viewer = session.view(zone)
     job = letter["job"]
     print_table(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
-    session.terminal.print_text()
-    print_table(session.terminal.out, ATTEMPT_COLUMNS, attempt_rows(letter["attempts"], viewer))
+    print_attempts(session.terminal, letter["attempts"], viewer)
 
 
 @app.command(name="retry")
@@ -188,8 +186,7 @@ def _tell(answer: dict[str, Any]) -> list[str]:
     dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
     more = "; there are more" if answer["has_more"] else ""
     freed = f", and {blocked} that {'was' if blocked == 1 else 'were'} blocked" if blocked else ""
-    letters = "1 dead letter" if dead == 1 else f"{dead} dead letters"
-    return [f"{letters} would be retried{freed}{more}."]
+    return [f"{count_of(dead, 'dead letter')} would be retried{freed}{more}."]
 
 
 def _count(answer: dict[str, Any]) -> str:

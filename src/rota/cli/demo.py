@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from rota.cli.arguments import format_instant
 from rota.cli.bulk import showing_progress
-from rota.cli.occurrences import format_instant
 from rota.cli.options import StoreOption
 from rota.cli.output import PLAIN, Output, Terminal
 from rota.cli.session import DEFAULT_STORE, name_user

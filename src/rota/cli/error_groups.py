@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.options import WhyOption, ZoneOption, flag, value
-from rota.cli.output import Row, Viewer, print_table, show_text
+from rota.cli.output import Row, Viewer, count_of, print_table, show_text
 from rota.cli.session import HERE, TenantSession
 from rota.escape import escape
 
@@ -31,11 +31,8 @@ def list_groups(
         rota errors list
         rota errors list --kind http.request
     """
-    found = session.get("errors", query={"kind": kind})
-    viewer = session.view(zone)
-    session.print_items(
-        (found["items"], None), GROUP_COLUMNS, lambda it: group_row(it, viewer), noun="error group"
-    )
+    listed = session.list_all("errors", query={"kind": kind})
+    session.print_items(listed, GROUP_COLUMNS, group_row, noun="error group", zone=zone)
 
 
 def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
@@ -122,7 +119,7 @@ def _act(session: TenantSession, steps: tuple[str, str], *, dry_run: bool, why: 
     answer = session.post("errors", *steps, body={"dry_run": dry_run, "why": why})
     word = "retried" if steps[1] == "retry" else "discarded"
     count, would = answer["count"], " would be" if answer["is_dry_run"] else ""
-    text = f"{count} dead {'letter' if count == 1 else 'letters'}{would} {word}"
+    text = f"{count_of(count, 'dead letter')}{would} {word}"
     if answer["kept_count"]:
         text += f"; {answer['kept_count']} kept, because other jobs depend on them"
     session.print_done(answer, f"{text}{'; there are more' if answer['has_more'] else ''}.")

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import choose_zone, read_instant
-from rota.cli.occurrences import format_instant
-from rota.cli.options import WhyOption, ZoneOption, flag, value
+from rota.cli.arguments import choose_zone, given, read_moment
+from rota.cli.options import WhyOption, ZoneOption, flag, several, value
 from rota.cli.output import Viewer, show_text
 from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
@@ -92,12 +91,7 @@ def quiet_hours(
     zone: ZoneOption = None,
     day: Annotated[
         list[str] | None,
-        Parameter(
-            metavar="DAY",
-            negative="",
-            show_default=False,
-            help="On this weekday only, such as mon. Repeatable.",
-        ),
+        several("--day", "DAY", "On this weekday only, such as mon. Repeatable."),
     ] = None,
     off: OffOption = False,
     why: WhyOption = None,
@@ -178,7 +172,7 @@ class Window:
     reason: Annotated[str | None, value("TEXT", "The reason; waiting jobs show it.")] = None
     add: Annotated[bool, flag("Add it to the planned windows instead of replacing them.")] = False
     everywhere: Annotated[bool, flag("For all tenants; with --queue in that queue only.")] = False
-    queue: Annotated[str | None, value("NAME", "With --everywhere: this queue.")] = None
+    queue: Annotated[str | None, value("NAME", "With --everywhere: only this queue.")] = None
     zone: ZoneOption = None
 
 
@@ -212,11 +206,9 @@ def maintenance(
 
 def _read_window(window: Window) -> dict[str, Any]:
     zone = choose_zone(window.zone).zone
-    named = (("from_at", window.start, "--from"), ("until", window.until, "--until"))
-    body: dict[str, Any] = {
-        field: format_instant(read_instant(text, zone, option))
-        for field, text, option in named
-        if text is not None
-    }
+    body = given(
+        from_at=read_moment(window.start, zone, "--from"),
+        until=read_moment(window.until, zone, "--until"),
+    )
     body |= {"reason": window.reason, "is_added": window.add}
     return body | ({"queue": window.queue} if window.everywhere else {})

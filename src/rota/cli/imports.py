@@ -14,7 +14,7 @@ from rota.cli.import_crontab import read_crontab
 from rota.cli.import_report import check_rules, list_lines, write_program
 from rota.cli.import_sources import Imported
 from rota.cli.options import ZoneOption, flag
-from rota.cli.output import GivenTerminal, Terminal, print_verbatim
+from rota.cli.output import GivenTerminal, Terminal, count_of, print_verbatim
 from rota.errors import InvalidInputError
 from rota.escape import escape
 
@@ -108,8 +108,7 @@ def _finish(terminal: Terminal, imported: Imported, file: str, out: str) -> None
         _write(Path(out), program)
     for line in list_lines(imported, terminal.clock.now()):
         print_verbatim(terminal.out, Text(escape(line)))
-    count = len(imported.schedules)
-    said = f"{count} schedule{'' if count == 1 else 's'}"
+    said = count_of(len(imported.schedules), "schedule")
     where = "" if out == STANDARD else f" in {out}"
     terminal.print_text(f"{said}{escape(where)}, {len(imported.unreadable)} left out", "bold")
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from rota.auth.masking import mask_secrets
-from rota.cli.output import NOTHING, Row, Viewer, read_utc, show_text
+from rota.cli.output import NOTHING, Row, Terminal, Viewer, print_table, read_utc, show_text
 from rota.escape import escape
 from rota.jobs import Ending, JobState, JobStatus
 from rota.jobs.job_state import StateFacts, judge_state
@@ -106,21 +106,23 @@ def progress_row(progress: dict[str, Any], viewer: Viewer) -> Row:
     return (("Progress", f"{text}, {viewer.show(progress['at'])}"), "")
 
 
-def attempt_rows(attempts: Sequence[dict[str, Any]], viewer: Viewer) -> list[Row]:
-    return [
-        (
-            (
-                str(it["number"]),
-                viewer.show(it["started_at"]),
-                show_text(it["outcome"], 40),
-                show_duration(it["started_at"], it["ended_at"]),
-                show_text(it["worker"], 60),
-                show_text(it["error"], 300),
-            ),
-            "",
-        )
-        for it in attempts
-    ]
+def print_attempts(terminal: Terminal, attempts: Sequence[dict[str, Any]], viewer: Viewer) -> None:
+    """Print the attempts of a job below what is known of it, if there are any."""
+    if attempts:
+        terminal.print_text()
+        print_table(terminal.out, ATTEMPT_COLUMNS, [_attempt_row(it, viewer) for it in attempts])
+
+
+def _attempt_row(attempt: dict[str, Any], viewer: Viewer) -> Row:
+    cells = (
+        str(attempt["number"]),
+        viewer.show(attempt["started_at"]),
+        show_text(attempt["outcome"], 40),
+        show_duration(attempt["started_at"], attempt["ended_at"]),
+        show_text(attempt["worker"], 60),
+        show_text(attempt["error"], 300),
+    )
+    return cells, ""
 
 
 def show_duration(started_at: str, ended_at: str) -> str:

@@ -2,24 +2,30 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from rota.auth.masking import mask_secrets
-from rota.cli.arguments import check_ids, choose_zone, given, read_duration, read_instant, read_json
+from rota.cli.arguments import (
+    check_ids,
+    choose_zone,
+    format_instant,
+    given,
+    read_duration,
+    read_json,
+    read_moment,
+)
 from rota.cli.commands import BULK
 from rota.cli.job_tables import (
-    ATTEMPT_COLUMNS,
-    attempt_rows,
     job_columns,
     job_facts,
     job_row,
+    print_attempts,
     progress_row,
     read_state,
 )
-from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     CascadeOption,
     JobArgument,
@@ -27,6 +33,8 @@ from rota.cli.options import (
     LimitOption,
     NewPayloadOption,
     NotifiesOption,
+    OfKindOption,
+    OfQueueOption,
     PayloadOption,
     StateOption,
     WhyOption,
@@ -136,9 +144,7 @@ def _read_start(wanted: Wanted, terminal: Terminal) -> str | None:
         raise InvalidInputError(message, {"field": "--in"})
     if wanted.run_in is not None:
         return format_instant(terminal.clock.now() + read_duration(wanted.run_in, "--in"))
-    if wanted.run_at is None:
-        return None
-    return format_instant(read_instant(wanted.run_at, choose_zone(wanted.zone).zone, "--run-at"))
+    return read_moment(wanted.run_at, choose_zone(wanted.zone).zone, "--run-at")
 
 
 app = App(name="jobs")
@@ -169,13 +175,13 @@ UNCHANGED = Changed()
 @app.command(name="list")
 def list_jobs(
     *,
-    queue: Annotated[str | None, value("NAME", "Only jobs of this queue.")] = None,
+    queue: OfQueueOption = None,
     state: StateOption = None,
     search: Annotated[
         str | None,
         value("TEXT", "Only matches, such as 'error:Timeout created:2h.. priority:7..'."),
     ] = None,
-    kind: Annotated[str | None, value("NAME", "Only jobs of this kind.")] = None,
+    kind: OfKindOption = None,
     match: Annotated[str | None, value("TEXT", "Only jobs that contain this text.")] = None,
     priority_min: Priority = None,
     priority_max: Priority = None,
@@ -207,16 +213,15 @@ def list_jobs(
         "text": match,
         "priority_min": priority_min,
         "priority_max": priority_max,
-        "created_after": _read_moment(created_after, local, "--created-after"),
-        "created_before": _read_moment(created_before, local, "--created-before"),
+        "created_after": read_moment(created_after, local, "--created-after"),
+        "created_before": read_moment(created_before, local, "--created-before"),
         "cursor": cursor,
     }
     is_search = any(query[name] is not None for name in ("q", "kind", "text"))
     steps = ("jobs", "search") if is_search else ("jobs",)
     listed = session.collect(*steps, query=query, limit=limit)
-    viewer = session.view(zone)
     out = session.terminal.out
-    session.print_items(listed, job_columns(out), lambda it: job_row(it, viewer, out))
+    session.print_items(listed, job_columns(out), partial(job_row, console=out), zone=zone)
 
 
 @app.command(name="show")
@@ -242,9 +247,7 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     facts = job_facts(job, viewer)
     facts += [] if progress is None else [progress_row(progress, viewer)]
     print_table(session.terminal.out, ("Job", escape(job["id"])), facts)
-    if attempts:
-        session.terminal.print_text()
-        print_table(session.terminal.out, ATTEMPT_COLUMNS, attempt_rows(attempts, viewer))
+    print_attempts(session.terminal, attempts, viewer)
     if result is not None:
         session.terminal.print_text(
             f"\nResult: {show_text(json.dumps(mask_secrets(result)), 4000)}"
@@ -395,7 +398,7 @@ def _read_changes(changed: Changed) -> dict[str, Any]:
         queue=changed.queue,
         payload=None if changed.payload is None else read_json(changed.payload, "--payload"),
         priority=changed.priority,
-        run_at=_read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
+        run_at=read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
     )
 
 
@@ -412,8 +415,3 @@ def run_now(
     job_id = session.find_job(job_id)
     job = session.post("jobs", job_id, "run-now", body={"why": why})
     session.print_done(job, f"Due now: {job_id}.")
-
-
-def _read_moment(text: str | None, zone: Any, option: str) -> str | None:
-    instant: datetime | None = None if text is None else read_instant(text, zone, option)
-    return None if instant is None else format_instant(instant)

@@ -8,7 +8,6 @@ from cyclopts import App
 from rota.cli.options import value
 from rota.cli.output import NOTHING, Row, print_table, show_text
 from rota.cli.session import HERE, TenantSession
-from rota.client import Client
 from rota.errors import NotFoundError
 from rota.escape import escape, escape_json
 
@@ -27,8 +26,8 @@ def list_kinds(*, session: TenantSession = HERE) -> None:
         rota kinds list
         rota kinds list --json
     """
-    items = session.talk(_ask)
-    session.print_items((items, None), KIND_COLUMNS, _kind_row, noun="kind")
+    listed = session.list_all("kinds")
+    session.print_items(listed, KIND_COLUMNS, lambda it, _: _kind_row(it), noun="kind")
 
 
 @app.command(name="show")
@@ -44,7 +43,7 @@ def show(
 
         rota kinds show http.request
     """
-    items = session.talk(_ask)
+    items, _ = session.list_all("kinds")
     found = next((it for it in items if it["kind"] == kind), None)
     if found is None:
         raise NotFoundError(
@@ -60,11 +59,6 @@ def show(
             session.terminal.print_text(f"\n{title.capitalize()}, as JSON Schema:")
             for line in json.dumps(schema, indent=2).splitlines():
                 session.terminal.print_text(escape_json(line))
-
-
-async def _ask(client: Client) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = (await client.get("/kinds"))["items"]
-    return items
 
 
 def _kind_row(kind: dict[str, Any]) -> Row:

@@ -69,8 +69,8 @@ def list_limits(*, session: TenantSession = HERE) -> None:
 
         rota limits list
     """
-    found = session.get("limits")
-    session.print_items((found["items"], None), LIMIT_COLUMNS, limit_row, noun="limit")
+    listed = session.list_all("limits")
+    session.print_items(listed, LIMIT_COLUMNS, lambda it, _: limit_row(it), noun="limit")
 
 
 @Parameter(name="*", group="Limits")
@@ -82,7 +82,7 @@ class Wanted:
         int | None, number(0, HIGHEST, "How many may run at once, over all workers; 0: none.")
     ] = None
     rate: Annotated[
-        str | None, value("COUNT/TIME", "How many may start in which time, such as 100/1m.")
+        str | None, value("COUNT/TIME", "How many may start in a time, such as 100/1m.")
     ] = None
     burst: Annotated[
         int | None, number(1, HIGHEST, "How many of a rate may start at once. Default: all.")
@@ -91,7 +91,7 @@ class Wanted:
         str | None,
         value(
             "TIME",
-            "For a queue of all tenants: a job gains 1 priority each time it has waited this.",
+            "For a queue of all tenants: a job gains 1 priority each time it has waited this long.",
         ),
     ] = None
 

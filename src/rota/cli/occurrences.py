@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from rich.console import Console
-
-from rota.cli.arguments import ChosenZone, choose_zone, read_instant
+from rota.cli.arguments import ChosenZone, choose_zone, format_instant, read_instant
 from rota.cli.output import Row, Terminal, format_duration, print_table
-from rota.triggers.dst_notes import DstNotes, Skipped, describe_change
+from rota.triggers.dst_notes import AskedFor, DstNotes, Skipped, annotate, describe_change
 from rota.triggers.zone import Fold, Gap
 
 
@@ -53,6 +51,10 @@ def remark_on_zone(terminal: Terminal, question: Question) -> None:
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
+END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
+EXPLAINED_COUNT = 3
+"""How many occurrences an explanation lists."""
+
 _COLUMNS = ("Local", "UTC", "In", "Note")
 _WIDE = 90
 
@@ -75,19 +77,25 @@ class Listing:
         return len(str(len(self.occurrences)))
 
 
-def print_heading(terminal: Terminal, title: str, listing: Listing) -> None:
-    """Print what is listed, and from when and where."""
+def make_listing(
+    occurrences: Sequence[datetime], question: Question, asked: AskedFor | None
+) -> Listing:
+    """The answer to a question; ``asked`` says which wall times the schedule asks for."""
+    zone, after = question.chosen.zone, question.after
+    notes = annotate(occurrences, zone, asked, after=after, gap=question.gap, fold=question.fold)
+    return Listing(occurrences, notes, zone, after)
+
+
+def print_listing(terminal: Terminal, title: str, listing: Listing) -> None:
+    """Print what is listed, from when and where, and one row per occurrence.
+
+    A dim row stands wherever some were skipped. The column for notes is left out when it is empty.
+    """
     local = listing.after.astimezone(listing.zone)
     after = f"{WEEKDAYS[local.weekday()][:3]} {local:%Y-%m-%d %H:%M:%S} {_offset(local)}"
     terminal.print_text(title, "bold")
     terminal.print_text(f"{listing.zone.key}, after {after}\n", "dim")
-
-
-def print_listing(console: Console, listing: Listing) -> None:
-    """Print one row per occurrence, and a dim one wherever some were skipped.
-
-    The column for notes is left out when it is empty.
-    """
+    console = terminal.out
     rows = list(_rows(listing, in_two_lines=console.is_terminal and console.width < _WIDE))
     header = (f"{'#':>{listing.number_width}}", *_COLUMNS)
     used = slice(None if any(cells[-1] for cells, _ in rows) else -1)
@@ -103,11 +111,6 @@ def listing_document(listing: Listing) -> dict[str, Any]:
         ],
         "skipped": [_skipped_document(skipped) for skipped in listing.dst.skipped],
     }
-
-
-def format_instant(instant: datetime) -> str:
-    """ISO 8601 in UTC, with Z; fractions only where there are some."""
-    return instant.replace(tzinfo=None).isoformat() + "Z"
 
 
 def _rows(listing: Listing, *, in_two_lines: bool) -> Iterator[Row]:

@@ -26,6 +26,11 @@ def value(metavar: str, text: str) -> Parameter:
     return Parameter(metavar=metavar, help=text)
 
 
+def several(name: str, metavar: str, text: str) -> Parameter:
+    """An option with a value that may be given several times."""
+    return Parameter(name=name, metavar=metavar, negative="", show_default=False, help=text)
+
+
 def number(least: int, most: int, text: str) -> Parameter:
     """An option whose value is a number within limits."""
     return Parameter(metavar="NUMBER", validator=Number(gte=least, lte=most), help=text)
@@ -95,20 +100,15 @@ AppArgument = Annotated[
     str | None,
     value("MODULE:APP", "The app whose tasks to run, such as tasks:app."),
 ]
-AppStoreOption = Annotated[
-    str | None,
-    value(
-        "URL",
-        "The address of the store. Default: the app's store, ROTA_STORE, or sqlite:///rota.db.",
-    ),
-]
 JobArgument = Annotated[
     str,
     Parameter(metavar="ID", validator=check_argument, help="The id of a job, or its beginning."),
 ]
+OfQueueOption = Annotated[str | None, value("NAME", "Only jobs of this queue.")]
+OfKindOption = Annotated[str | None, value("NAME", "Only jobs of this kind.")]
 LimitOption = Annotated[int, number(1, 10_000, "How many to list at most.")]
 WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
-CascadeOption = Annotated[bool, flag("Also submit the jobs it blocked again.")]
+CascadeOption = Annotated[bool, flag("Also submit again the jobs that it blocked.")]
 YesOption = Annotated[bool, flag("Do not ask for confirmation.", name=["--yes", "-y"])]
 PAYLOAD_HELP = "What the handler receives; @FILE reads a file, - standard input."
 PayloadOption = Annotated[
@@ -130,127 +130,6 @@ LabelOption = Annotated[
 ]
 
 
-HostOption = Annotated[
-    str,
-    Parameter(
-        metavar="ADDRESS",
-        env_var="ROTA_HOST",
-        help="The address to listen on; 0.0.0.0 means every address of this host.",
-    ),
-]
-PortOption = Annotated[
-    int,
-    Parameter(
-        metavar="NUMBER",
-        env_var="ROTA_PORT",
-        validator=Number(gte=0, lte=65535),
-        help="The port to listen on; 0 picks a free one.",
-    ),
-]
-HandlersOption = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--handlers",
-        metavar="MODULE:NAME",
-        negative="",
-        help="Your handlers: a mapping from kinds to functions, or a function that receives the "
-        "worker. Repeatable.",
-    ),
-]
-_TASKS_HELP = (
-    "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function that "
-    "returns one."
-)
-TasksOption = Annotated[
-    str | None,
-    value("MODULE:NAME", f"{_TASKS_HELP} Default: two tasks that watch over the store."),
-]
-ServedTasksOption = Annotated[str | None, value("MODULE:NAME", _TASKS_HELP)]
-ReloadOption = Annotated[
-    bool, flag("For development: restart the worker when the files of the handlers change.")
-]
-KindsOption = Annotated[
-    str | None,
-    value(
-        "NAMES", "Run jobs of these kinds only, comma-separated. Default: all that have a handler."
-    ),
-]
-OfferedLabelOption = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--label",
-        metavar="NAME",
-        negative="",
-        help="A version label that this worker offers. Repeatable. "
-        "Jobs with another label are left to other workers.",
-    ),
-]
-NoBuiltInOption = Annotated[
-    bool, flag("Leave out the built-in kinds, such as http.request.", name="--no-builtin")
-]
-QueueOption = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--queue",
-        metavar="NAME",
-        negative="",
-        help="Take jobs of this queue only. Repeatable.",
-    ),
-]
-OnlyTenantOption = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--tenant",
-        metavar="NAME",
-        negative="",
-        help="Take jobs of this tenant only. Repeatable.",
-    ),
-]
-ConcurrencyOption = Annotated[
-    int | None,
-    number(1, 1000, "How many jobs run at the same time. Default: the app's setting, or 10."),
-]
-MetricsPortOption = Annotated[
-    int | None,
-    Parameter(
-        metavar="NUMBER",
-        env_var="ROTA_METRICS_PORT",
-        validator=Number(gte=0, lte=65535),
-        help="Serve the metrics of this process to Prometheus on this port; 0 picks a free one. "
-        "Default: off. A server shows the totals of all workers in any case.",
-    ),
-]
-MetricsHostOption = Annotated[
-    str,
-    Parameter(
-        metavar="ADDRESS",
-        env_var="ROTA_METRICS_HOST",
-        help="The address of the metrics; anyone who can reach it can read them.",
-    ),
-]
-KeepOption = Annotated[
-    str | None,
-    Parameter(
-        metavar="RULES",
-        env_var="ROTA_KEEP",
-        help="How long things are kept after their end, such as ended=7d,dead=90d. Names: ended, "
-        "dead, results, attempts, audit, effects; or forever. Stored rules come first. "
-        "Default: ended=30d,dead=90d,audit=365d,effects=30d.",
-    ),
-]
-AlertWebhookOption = Annotated[
-    str | None,
-    value("URL", "Post alerts to this address; by default that of ROTA_ALERT_WEBHOOK."),
-]
-AlertSecretOption = Annotated[
-    str | None,
-    value("NAME", "The name of the secret that signs alerts; by default ROTA_ALERT_SECRET."),
-]
-LinesOption = Annotated[
-    bool, flag("Print what happens as lines of JSON, for log collectors.", name="--json")
-]
-
-
 def _check_state(_type: object, word: str | None) -> None:
     if word is not None:
         try:
@@ -264,7 +143,7 @@ StateOption = Annotated[
     Parameter(
         metavar="STATE",
         validator=_check_state,
-        help=f"One of {', '.join(JobState)}; or several, with commas between.",
+        help=f"One of {', '.join(JobState)}, or several with commas between.",
     ),
 ]
 

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -128,9 +128,12 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) ->
 
     On a terminal the last column is wrapped to fit, if it can be read so, and no other is ever
     cut. When that does not fit, the last columns stand below the others, indented.
-    Elsewhere a row is a line, however long. No line ends in spaces.
+    Elsewhere a row is a line, however long. No line ends in spaces. Without rows, nothing is
+    printed.
     """
     shown = list(rows)
+    if not shown:
+        return
     if not console.is_terminal:
         _print_lines(console, header, shown, UNLIMITED_WIDTH)
         return
@@ -340,6 +343,13 @@ def format_seconds(seconds: float) -> str:
     return format_duration(timedelta(seconds=seconds))
 
 
+def count_of(count: int, noun: str) -> str:
+    """A number of things: ``1 job``, ``3 jobs``, ``2 entries``, ``5 series``."""
+    if count == 1 or noun.endswith("s"):
+        return f"{count} {noun}"
+    return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
+
+
 def show_text(value: Any, longest: int = 200) -> str:
     """A text of a document, safe to show and cut if it is long."""
     if value is None:
@@ -377,32 +387,6 @@ class Output:
         if not self.is_done(document):
             for line in lines:
                 self.terminal.print_text(escape(line))
-
-    def print_items(
-        self,
-        listed: tuple[list[Any], str | None],
-        header: Sequence[str],
-        make_row: Callable[[Any], Row],
-        *,
-        noun: str = "job",
-    ) -> None:
-        """Print a list of items, and whether there are more at the cursor that follows them."""
-        items, cursor = listed
-        has_more = cursor is not None
-        if self.is_done({"items": items, "next_cursor": cursor, "has_more": has_more}):
-            return
-        if items:
-            print_table(self.terminal.out, header, [make_row(item) for item in items])
-        count = len(items)
-        ending = "; there are more, see --limit" if has_more else ""
-        word = noun if count == 1 else _make_plural(noun)
-        self.terminal.print_text(f"{count} {word}{ending}", "bold")
-
-
-def _make_plural(noun: str) -> str:
-    if noun.endswith("s"):
-        return noun
-    return f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
 
 
 PLAIN = Output()

@@ -8,7 +8,7 @@ from rich.text import Text
 from rota.app import Rota
 from rota.cli.options import AppArgument
 from rota.cli.output import PLAIN, Output, print_verbatim
-from rota.cli.serve import load_app
+from rota.cli.process import load_app
 from rota.errors import InvalidInputError
 from rota.escape import escape
 from rota.schedules import SchedulePlan

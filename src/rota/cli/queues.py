@@ -35,11 +35,8 @@ def list_queues(*, zone: ZoneOption = None, session: TenantSession = HERE) -> No
 
         rota queues list
     """
-    found = session.get("queues")
-    viewer = session.view(zone)
-    session.print_items(
-        (found["items"], None), QUEUE_COLUMNS, lambda it: queue_row(it, viewer), noun="queue"
-    )
+    listed = session.list_all("queues")
+    session.print_items(listed, QUEUE_COLUMNS, queue_row, noun="queue", zone=zone)
 
 
 def queue_row(queue: dict[str, Any], viewer: Viewer) -> Row:
@@ -154,5 +151,4 @@ def _change(
     whose = " for all tenants" if all_tenants else ""
     word = "is paused" if verb == "pause" else "is resumed"
     still = " It stays paused for all tenants." if verb == "resume" and found["pauses"] else ""
-    jobs = f"{found['due_count']} due" if found["due_count"] != 1 else "1 due"
-    session.print_done(found, f"Queue {queue} {word}{whose}; {jobs}.{still}")
+    session.print_done(found, f"Queue {queue} {word}{whose}; {found['due_count']} due.{still}")

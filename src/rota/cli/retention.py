@@ -12,7 +12,7 @@ from rota.cli.options import (
     flag,
     value,
 )
-from rota.cli.output import Viewer, show_text
+from rota.cli.output import Viewer, count_of, show_text
 from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
 from rota.jobs.retention import FIELDS, format_kept, parse_keep
@@ -31,7 +31,12 @@ NAMES = {
 KindOption = Annotated[str | None, value("NAME", "Jobs of this kind only.")]
 EverywhereOption = Annotated[bool, flag("For all tenants.")]
 KeepArgument = Annotated[
-    str, value("RULES", "Such as ended=7d,results=1d; the names are those of show. Or forever.")
+    str,
+    value(
+        "RULES",
+        f"What to keep how long, such as ended=7d,results=1d, or forever. "
+        f"Names: {', '.join(FIELDS)}.",
+    ),
 ]
 
 
@@ -76,7 +81,7 @@ def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
         )
     if found["removed_at"] is not None:
         when = viewer.show(found["removed_at"])
-        jobs = _count_jobs(found["removed_count"])
+        jobs = count_of(found["removed_count"], "job")
         session.terminal.print_text(f"{jobs} of all tenants removed so far, the last {when}.")
 
 
@@ -150,9 +155,5 @@ def _describe_preview(preview: dict[str, Any]) -> str:
     count = preview["count"]
     if not count and preview["is_complete"]:
         return "no job now"
-    jobs = _count_jobs(count)
+    jobs = count_of(count, "job")
     return f"{jobs} now" if preview["is_complete"] else f"at least {jobs} now"
-
-
-def _count_jobs(count: int) -> str:
-    return f"{count} job" if count == 1 else f"{count} jobs"

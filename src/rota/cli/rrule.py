@@ -1,18 +1,18 @@
 """``rota rrule``: when a recurrence rule is due and what it means."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import read_instant
+from rota.cli.arguments import format_instant, read_instant
 from rota.cli.occurrences import (
+    END_OF_CALENDAR,
+    EXPLAINED_COUNT,
     Listing,
     Question,
-    format_instant,
     listing_document,
-    print_heading,
+    make_listing,
     print_listing,
     read_question,
     remark_on_zone,
@@ -27,12 +27,9 @@ from rota.cli.options import (
 from rota.cli.output import PLAIN, Output, Terminal, print_table
 from rota.errors import NoOccurrenceError
 from rota.escape import escape
-from rota.triggers.dst_notes import annotate, asked_by_rule
+from rota.triggers.dst_notes import asked_by_rule
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
 from rota.triggers.rrule_grammar import read_properties
-
-_END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
-_EXPLAINED_COUNT = 3
 
 app = App(name="rrule")
 
@@ -78,13 +75,11 @@ def list_next(
     question = read_question(output.terminal, zone, after, gap, fold)
     parsed = _parse(rule, start, question, output.terminal)
     listing = _list(parsed, question, count)
-    if output.as_json:
-        document = _document(parsed, question)
-        output.terminal.print_document({**document, **listing_document(listing)})
+    document = _document(parsed, question)
+    if output.is_done({**document, **listing_document(listing)}):
         return
     remark_on_zone(output.terminal, question)
-    print_heading(output.terminal, parsed.describe(), listing)
-    print_listing(output.terminal.out, listing)
+    print_listing(output.terminal, parsed.describe(), listing)
     if len(listing.occurrences) < count:
         output.terminal.print_text("\nThe rule ends here.", "dim")
 
@@ -109,20 +104,20 @@ def explain(
     """
     question = read_question(output.terminal, zone, after, gap, fold)
     parsed = _parse(rule, start, question, output.terminal)
-    listing = _list(parsed, question, _EXPLAINED_COUNT)
+    listing = _list(parsed, question, EXPLAINED_COUNT)
     parts = list(_parts(parsed))
-    if output.as_json:
-        meaning = {"parts": [{"name": name, "value": value} for name, value in parts]}
-        document = _document(parsed, question)
-        output.terminal.print_document({**document, **meaning, **listing_document(listing)})
+    document, meaning = (
+        _document(parsed, question),
+        {"parts": [{"name": name, "value": value} for name, value in parts]},
+    )
+    if output.is_done({**document, **meaning, **listing_document(listing)}):
         return
     remark_on_zone(output.terminal, question)
     output.terminal.print_text(f"{parsed.describe()}\n", "bold")
     rows = [((escape(name), escape(value)), "") for name, value in parts]
     print_table(output.terminal.out, ("Part", "Value"), rows)
     output.terminal.print_text()
-    print_heading(output.terminal, "Next three", listing)
-    print_listing(output.terminal.out, listing)
+    print_listing(output.terminal, "Next three", listing)
 
 
 def _parse(text: str, start: str | None, question: Question, terminal: Terminal) -> RecurrenceRule:
@@ -137,12 +132,11 @@ def _parse(text: str, start: str | None, question: Question, terminal: Terminal)
 
 def _list(rule: RecurrenceRule, question: Question, count: int) -> Listing:
     """Up to ``count`` occurrences; NoOccurrenceError when there is not even one."""
-    zone, after, gap, fold = question.chosen.zone, question.after, question.gap, question.fold
-    occurrences = list(rule.between(after, _END_OF_CALENDAR, limit=count))
+    occurrences = list(rule.between(question.after, END_OF_CALENDAR, limit=count))
     if not occurrences:
-        raise NoOccurrenceError(f"The rule has no occurrence after {format_instant(after)}")
-    notes = annotate(occurrences, zone, asked_by_rule(rule), after=after, gap=gap, fold=fold)
-    return Listing(occurrences, notes, zone, after)
+        after = format_instant(question.after)
+        raise NoOccurrenceError(f"The rule has no occurrence after {after}")
+    return make_listing(occurrences, question, asked_by_rule(rule))
 
 
 def _parts(rule: RecurrenceRule) -> Iterator[tuple[str, str]]:

@@ -9,17 +9,17 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from rota.cli.arguments import (
-    ChosenZone,
     check_argument,
     choose_zone,
+    format_instant,
     given,
-    read_instant,
     read_json,
+    read_moment,
 )
-from rota.cli.occurrences import format_instant
 from rota.cli.options import (
     LabelOption,
     LimitOption,
+    NewPayloadOption,
     NotifiesOption,
     PayloadOption,
     WhyOption,
@@ -83,17 +83,21 @@ class Rule:
 
 
 def read_rule(rule: Rule) -> dict[str, Any]:
-    """The rule as the service takes it. The service checks it."""
+    """The rule as the service takes it. The service checks it.
+
+    The zone is the one that is given, or that the expression names, or the host's.
+    """
     if sum(it is not None for it in (rule.cron, rule.rrule, rule.every)) != 1:
         message = "exactly one of --cron, --rrule and --every says when"
         raise InvalidInputError(message, {"field": "--cron"})
+    chosen = choose_zone(rule.zone or split_zone(rule.cron or "")[0])
     return given(
         cron=rule.cron,
         rrule=rule.rrule,
         interval=rule.every,
-        zone=_choose_zone(rule).name,
-        start=_read_instant(rule.start, rule, "--start"),
-        until=_read_instant(rule.until, rule, "--until"),
+        zone=chosen.name,
+        start=read_moment(rule.start, chosen.zone, "--start"),
+        until=read_moment(rule.until, chosen.zone, "--until"),
         count=rule.times,
         gap=rule.gap,
         fold=rule.fold,
@@ -102,17 +106,6 @@ def read_rule(rule: Rule) -> dict[str, Any]:
         jitter=rule.jitter,
         alert_after=rule.alert_after,
     )
-
-
-def _read_instant(text: str | None, rule: Rule, option: str) -> str | None:
-    if text is None:
-        return None
-    return format_instant(read_instant(text, _choose_zone(rule).zone, option))
-
-
-def _choose_zone(rule: Rule) -> ChosenZone:
-    """The zone that is given, or that the expression names, or the host's."""
-    return choose_zone(rule.zone or split_zone(rule.cron or "")[0])
 
 
 SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
@@ -169,8 +162,7 @@ def print_upcoming(terminal: Terminal, shown: dict[str, Any]) -> None:
             "" if note is None else escape(note),
         )
         rows.append((cells, "yellow" if note else ""))
-    if rows:
-        print_table(terminal.out, ("Local", "UTC", "Note"), rows)
+    print_table(terminal.out, ("Local", "UTC", "Note"), rows)
     for text in shown["skipped"]:
         terminal.print_text(escape(text), "dim")
 
@@ -224,8 +216,7 @@ def list_series(
         rota series list --tenant guild-7 --json
     """
     listed = session.collect("series", limit=limit)
-    viewer = session.view(zone)
-    session.print_items(listed, SERIES_COLUMNS, lambda it: series_row(it, viewer), noun="series")
+    session.print_items(listed, SERIES_COLUMNS, series_row, noun="series", zone=zone)
 
 
 @app.command(name="show")
@@ -377,7 +368,7 @@ def edit(
     *,
     rule: Rule = DEFAULT_RULE,
     queue: Annotated[str | None, value("NAME", "Another queue.")] = None,
-    payload: Annotated[str | None, value("JSON", "Another payload: JSON, or @FILE.")] = None,
+    payload: NewPayloadOption = None,
     priority: Annotated[int | None, value("NUMBER", "1 to 10, 10 first.")] = None,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
@@ -423,10 +414,10 @@ def backfill(
     """
     series_id = session.find_job(series_id)
     local = choose_zone(zone).zone
-    ends = session.terminal.clock.now() if until is None else read_instant(until, local, "--until")
+    now = session.terminal.clock.now()
     order = {
-        "since": format_instant(read_instant(since, local, "--since")),
-        "until": format_instant(ends),
+        "since": read_moment(since, local, "--since"),
+        "until": read_moment(until, local, "--until") or format_instant(now),
         "dry_run": dry_run,
         "why": why,
     }
@@ -435,8 +426,7 @@ def backfill(
         return
     viewer = session.view(zone)
     rows: list[Row] = [((viewer.show(at),), "") for at in made["occurrences"]]
-    if rows:
-        print_table(session.terminal.out, ("Occurrence",), rows)
+    print_table(session.terminal.out, ("Occurrence",), rows)
     did = "Created" if made["is_applied"] else "Would create"
     left_out = made["left_out_count"]
     note = f"; {left_out} left out, which have a job" if left_out else ""
@@ -498,8 +488,7 @@ def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -
         ((viewer.show(it["at"]), escape(it["source"]), show_text(it["name"], 60)), "")
         for it in found["entries"]
     ]
-    if rows:
-        print_table(terminal.out, ("Due", "What", "Name"), rows)
+    print_table(terminal.out, ("Due", "What", "Name"), rows)
     for it in found["frequent"]:
         first = viewer.show(it["first_at"])
         terminal.print_text(f"{show_text(it['name'], 60)}: {it['count']} times from {first}", "dim")

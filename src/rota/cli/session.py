@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from rota.auth.tokens import Secret
 from rota.cli.arguments import choose_zone
 from rota.cli.options import value
-from rota.cli.output import Output, Viewer
+from rota.cli.output import Output, Row, Viewer, count_of, print_table
 from rota.errors import InvalidInputError, NotFoundError, StoreUnavailableError
 from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
@@ -32,6 +32,8 @@ MOST_TOKENS = 10_000
 
 Found = TypeVar("Found")
 Query = Mapping[str, Any]
+Listed = tuple[list[Any], str | None]
+"""Items, and the cursor of the next if there are more."""
 
 
 def path_of(*steps: str) -> str:
@@ -114,6 +116,25 @@ class Session(Output):
         """Who looks, in the zone of that name or else of this host."""
         return Viewer(self.terminal.clock.now(), choose_zone(zone).zone)
 
+    def print_items(
+        self,
+        listed: Listed,
+        header: Sequence[str],
+        make_row: Callable[[Any, Viewer], Row],
+        *,
+        noun: str = "job",
+        zone: str | None = None,
+    ) -> None:
+        """Print a list of items, and whether there are more at the cursor that follows them."""
+        items, cursor = listed
+        has_more = cursor is not None
+        if self.is_done({"items": items, "next_cursor": cursor, "has_more": has_more}):
+            return
+        viewer = self.view(zone)
+        print_table(self.terminal.out, header, [make_row(item, viewer) for item in items])
+        ending = "; there are more, see --limit" if has_more else ""
+        self.terminal.print_text(f"{count_of(len(items), noun)}{ending}", "bold")
+
     def talk(self, talk: Callable[[Any], Awaitable[Found]], *, makes: bool = False) -> Found:
         """Call ``talk`` with an open ``Client``, and return what it returns."""
         from rota.client import open_client  # noqa: PLC0415 - loads an HTTP client
@@ -147,9 +168,11 @@ class Session(Output):
     ) -> Any:
         return self.ask("POST", *steps, body=body, query=query, makes=makes)
 
-    def collect(
-        self, *steps: str, limit: int, query: Query | None = None
-    ) -> tuple[list[Any], str | None]:
+    def list_all(self, *steps: str, query: Query | None = None) -> Listed:
+        """The items of a list that has no pages."""
+        return self.get(*steps, query=query)["items"], None
+
+    def collect(self, *steps: str, limit: int, query: Query | None = None) -> Listed:
         """The first ``limit`` items of a list, and the cursor of the next if there are more."""
         path = path_of(*steps)
         items, cursor = self.talk(lambda it: it.collect(path, query, limit=limit))

@@ -283,8 +283,7 @@ def show_status(store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN) -
     """
     inspection = asyncio.run(inspect_store(store))
     findings = list_findings(inspection)
-    if output.as_json:
-        output.terminal.print_document(inspection_document(inspection))
+    if output.is_done(inspection_document(inspection)):
         return not findings
     print_table(output.terminal.out, ("Store", inspection.address), inspection_rows(inspection))
     for finding in findings:
@@ -334,7 +333,7 @@ def copy(
 
     Every job at every stage with its attempts and dependencies, and every
     document, under the same ids, versions and tokens: programs go on with the
-    target where they stopped. Stop what works with the source before; it is
+    target where they stopped. First stop what works with the source; it is
     not changed. The target must be empty, and cannot be opened until both
     are found equal. If the copy is interrupted, the same command continues
     it. Try:
@@ -344,9 +343,7 @@ def copy(
     """
     plan = asyncio.run(plan_store_copy(source, target))
     if dry_run:
-        if output.as_json:
-            output.terminal.print_document(plan_document(plan))
-        else:
+        if not output.is_done(plan_document(plan)):
             print_table(output.terminal.out, ("Source", plan.source.address), plan_rows(plan))
         return
     report = _copy(plan, (source, target), output.terminal, is_forced=force)

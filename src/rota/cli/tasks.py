@@ -14,6 +14,7 @@ from rota.cli.output import (
     GivenTerminal,
     Row,
     Viewer,
+    count_of,
     format_duration,
     print_table,
     read_utc,
@@ -152,8 +153,7 @@ def list_tasks(
         return
     viewer = session.view(zone)
     rows = [task_row(task, viewer) for task in chosen[:limit]]
-    if rows:
-        print_table(session.terminal.out, TASK_COLUMNS, rows)
+    print_table(session.terminal.out, TASK_COLUMNS, rows)
     _print_footer(session.terminal, found, shown=len(rows), total=len(chosen))
 
 
@@ -172,9 +172,7 @@ def show_plan(
     plan = session.post("tasks", "plan", body=order, makes=True)
     if session.is_done(plan):
         return
-    rows = plan_rows(plan, session.view(zone))
-    if rows:
-        print_table(session.terminal.out, PLAN_COLUMNS, rows)
+    print_table(session.terminal.out, PLAN_COLUMNS, plan_rows(plan, session.view(zone)))
     counts = Counter(task["standing"] for task in plan["tasks"])
     words = ("new", "changed", "removed", "kept")
     session.terminal.print_text(", ".join(f"{counts[word]} {word}" for word in words), "bold")
@@ -227,12 +225,10 @@ def show_history(
     if session.is_done({**detail, "runs": runs}):
         return
     viewer = session.view(zone)
-    if runs:
-        print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+    print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
     failed = sum(it["outcome"] != "succeeded" for it in runs)
-    noun = "run" if len(runs) == 1 else "runs"
     session.terminal.print_text(
-        f"{len(runs)} {noun} of {escape(name)}, {failed} not successful", "bold"
+        f"{count_of(len(runs), 'run')} of {escape(name)}, {failed} not successful", "bold"
     )
 
 
@@ -309,9 +305,8 @@ def _print_footer(
         terminal.print_text(f"... and {total - shown} more; see --limit and --match", "dim")
     for name in found["unreadable"]:
         terminal.print_text(f"{escape(name)}: its record cannot be read", "red")
-    noun = "task" if total == 1 else "tasks"
     alive = found["scheduler_count"]
     schedulers = (
         "no scheduler is" if not alive else f"{alive} scheduler{'s are' if alive > 1 else ' is'}"
     )
-    terminal.print_text(f"{total} {noun}; {schedulers} alive", "bold")
+    terminal.print_text(f"{count_of(total, 'task')}; {schedulers} alive", "bold")

@@ -25,11 +25,8 @@ def tenants(
     session: TenantSession = HERE,
 ) -> None:
     """Compare tenants."""
-    found = session.get("tenants", query={"hours": hours})
-    viewer = session.view(zone)
-    session.print_items(
-        (found["items"], None), TENANT_COLUMNS, lambda it: tenant_row(it, viewer), noun="tenant"
-    )
+    listed = session.list_all("tenants", query={"hours": hours})
+    session.print_items(listed, TENANT_COLUMNS, tenant_row, noun="tenant", zone=zone)
 
 
 def tenant_row(tenant: dict[str, Any], viewer: Viewer) -> Row:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -9,9 +10,8 @@ from rich.text import Text
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
-from rota.cli.arguments import choose_zone
-from rota.cli.options import LimitOption, ZoneOption, flag, number, value
-from rota.cli.output import Row, Viewer, print_verbatim, show_text
+from rota.cli.options import LimitOption, ZoneOption, flag, number, several, value
+from rota.cli.output import Row, Viewer, count_of, print_verbatim, show_text
 from rota.cli.session import HERE, TenantSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
@@ -31,12 +31,7 @@ ScopeOption = Annotated[
 ]
 QueueOption = Annotated[
     list[str] | None,
-    Parameter(
-        name="--queue",
-        negative="",
-        metavar="NAME",
-        help="The only queue it is for. Repeatable. Default: all queues.",
-    ),
+    several("--queue", "NAME", "The only queue it is for. Repeatable. Default: all queues."),
 ]
 DaysOption = Annotated[
     int | None, number(1, 36_500, "How many days it is valid. Default: until it is revoked.")
@@ -78,8 +73,7 @@ def create(
         return
     whom = f"Token {issued['id']} for {escape(issued['tenant'])}"
     if issued["expires_at"] is not None:
-        viewer = Viewer(now, choose_zone(None).zone)
-        whom += f", good until {viewer.show(issued['expires_at'])}"
+        whom += f", good until {session.view().show(issued['expires_at'])}"
     session.terminal.print_remark(f"{whom}, shown this once:")
     print_verbatim(session.terminal.out, Text(escape(issued["secret"])))
 
@@ -96,11 +90,8 @@ def list_tokens(
         rota tokens list --tenant guild-7 --json
     """
     listed = session.collect("tokens", limit=limit)
-    viewer = session.view(zone)
-    names = {token["id"]: token["name"] for token in listed[0]}
-    session.print_items(
-        listed, TOKEN_COLUMNS, lambda token: token_row(token, viewer, names), noun="token"
-    )
+    make_row = partial(token_row, names={token["id"]: token["name"] for token in listed[0]})
+    session.print_items(listed, TOKEN_COLUMNS, make_row, noun="token", zone=zone)
 
 
 @app.command(name="revoke")
@@ -150,7 +141,7 @@ def token_row(token: dict[str, Any], viewer: Viewer, names: Mapping[str, str]) -
 
 
 def _count_descendants(count: int) -> str:
-    return f"{count} {'token' if count == 1 else 'tokens'} that descended from it"
+    return f"{count_of(count, 'token')} that descended from it"
 
 
 def _show_scopes(token: Mapping[str, Any]) -> str:

@@ -13,9 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rota.cli.arguments import choose_zone
+from rota.cli.arguments import choose_zone, format_instant
 from rota.cli.job_tables import STYLES, WAITING, read_state
-from rota.cli.occurrences import format_instant
 from rota.cli.options import ZoneOption, flag
 from rota.cli.output import (
     NOTHING,

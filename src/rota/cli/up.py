@@ -14,33 +14,25 @@ from rich.text import Text
 
 from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
-from rota.cli.options import (
-    AlertSecretOption,
-    AlertWebhookOption,
-    AppArgument,
-    AppStoreOption,
-    ConcurrencyOption,
-    HandlersOption,
-    HostOption,
-    KeepOption,
-    LinesOption,
-    PortOption,
-    QueueOption,
-    ReloadOption,
-    TasksOption,
-    ZoneOption,
-    flag,
-)
+from rota.cli.options import AppArgument, ZoneOption, flag, value
 from rota.cli.output import GivenTerminal, Terminal, format_duration
-from rota.cli.serve import choose_store, end_on, load_app, plan_binding, read_settings, run_plan
-from rota.cli.task_rules import DEFAULT_RULES, TaskRules
-from rota.cli.work import name_handlers, plan_work
+from rota.cli.process import (
+    LISTENING,
+    TASKS_HELP,
+    USUAL,
+    USUAL_RULES,
+    ListenOptions,
+    ProcessOptions,
+    TaskRules,
+    end_on,
+    load_app,
+)
+from rota.cli.work import USUAL_WORKER, WorkerOptions
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
 from rota.events import INFO, WARNING, Event, TaskRunCompleted, TaskRunFailed, TaskRunStarted
-from rota.runtime.configuration import read_webhook
-from rota.runtime.plan import DEFAULT_HOST, DEFAULT_PORT, ListTasks, Reporter, RuntimePlan
+from rota.runtime.plan import ListTasks, Reporter, RuntimePlan
 from rota.runtime.startup import run_runtime
 from rota.runtime.user_modules import read_registrations
 from rota.scheduler.queries import read_tasks
@@ -158,21 +150,16 @@ def up(
     app: AppArgument = None,
     /,
     *,
-    tasks: TasksOption = None,
-    handlers: HandlersOption = None,
-    queues: QueueOption = None,
-    store: AppStoreOption = None,
-    host: HostOption = DEFAULT_HOST,
-    port: PortOption = DEFAULT_PORT,
+    tasks: Annotated[
+        str | None,
+        value("MODULE:NAME", f"{TASKS_HELP} Default: two tasks that watch over the store."),
+    ] = None,
+    worker: WorkerOptions = USUAL_WORKER,
+    listen: ListenOptions = LISTENING,
     zone: ZoneOption = None,
-    concurrency: ConcurrencyOption = None,
-    reload: ReloadOption = False,
     board: BoardOption = False,
-    alert_webhook: AlertWebhookOption = None,
-    alert_secret: AlertSecretOption = None,
-    keep: KeepOption = None,
-    rules: TaskRules = DEFAULT_RULES,
-    as_json: LinesOption = False,
+    process: ProcessOptions = USUAL,
+    rules: TaskRules = USUAL_RULES,
     terminal: GivenTerminal,
 ) -> None:
     """Run everything until it is stopped."""
@@ -180,17 +167,17 @@ def up(
     shown = Board(terminal.clock, local) if board and terminal.out.is_terminal else None
     registrations = None if tasks is None else read_registrations(tasks)
     loaded = load_app(app)
-    named, settings = name_handlers(app, handlers), read_settings(loaded, keep)
+    settings = process.read_settings(loaded)
     plan = RuntimePlan(
-        store_url=choose_store(store, loaded),
-        binding=plan_binding(host, port),
-        work=plan_work(named, settings, queues=queues, concurrency=concurrency, reloads=reload),
+        store_url=process.choose_store(loaded),
+        binding=listen.make_binding(),
+        work=worker.make_plan(app, settings),
         tasks=rules.make_plan(_make_lister(registrations, shown), local),
-        greets=not as_json,
-        webhook=read_webhook(alert_webhook, alert_secret),
+        greets=not process.as_json,
+        webhook=process.webhook,
     )
-    if shown is None or as_json:
-        run_plan(terminal, plan, as_json=as_json)
+    if shown is None or process.as_json:
+        process.run(terminal, plan)
     else:
         asyncio.run(_run_with_board(terminal, plan, shown))
 

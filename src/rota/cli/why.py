@@ -22,8 +22,8 @@ AtOption = Annotated[
     str | None,
     value(
         "INSTANT",
-        "Whether it, or its series, ran then or will: an ISO 8601 instant; without an offset a "
-        "time on the clock of its series. Default: how it stands now.",
+        "Explain this instant: whether the job, or its series, ran then or will run. ISO 8601; "
+        "without an offset, wall time in the zone of the series. Default: the present state.",
     ),
 ]
 

@@ -1,113 +1,156 @@
 """``rota work``: a worker, and nothing else."""
 
-from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
+from cyclopts import Parameter
+from cyclopts.validators import Number
 from msgspec.structs import replace
 
-from rota.cli.options import (
-    AlertSecretOption,
-    AlertWebhookOption,
-    AppArgument,
-    AppStoreOption,
-    ConcurrencyOption,
-    HandlersOption,
-    KeepOption,
-    KindsOption,
-    LinesOption,
-    MetricsHostOption,
-    MetricsPortOption,
-    NoBuiltInOption,
-    OfferedLabelOption,
-    OnlyTenantOption,
-    QueueOption,
-    ReloadOption,
-)
+from rota.cli.options import AppArgument, flag, number, several, value
 from rota.cli.output import GivenTerminal
-from rota.cli.serve import choose_store, load_app, read_settings, run_plan
+from rota.cli.process import USUAL, ProcessOptions, load_app
 from rota.errors import invalid
 from rota.kinds import make_built_in
-from rota.runtime.configuration import LOOPBACK, MetricsAddress, read_webhook
+from rota.runtime.configuration import LOOPBACK, MetricsAddress
 from rota.runtime.engines import WorkPlan
 from rota.runtime.plan import RuntimePlan
 from rota.worker import WorkerSettings
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class WorkerOptions:
+    """The options of a worker that may run beside other parts."""
+
+    handlers: Annotated[
+        list[str] | None,
+        several(
+            "--handlers",
+            "MODULE:NAME",
+            "Your handlers: a mapping from kinds to functions, or a function that receives the "
+            "worker. Repeatable.",
+        ),
+    ] = None
+    queues: Annotated[
+        list[str] | None, several("--queue", "NAME", "Take jobs of this queue only. Repeatable.")
+    ] = None
+    concurrency: Annotated[
+        int | None,
+        number(1, 1000, "How many jobs run at the same time. Default: the app's setting, or 10."),
+    ] = None
+    reload: Annotated[
+        bool, flag("For development: restart the worker when the files of the handlers change.")
+    ] = False
+
+    def make_plan(self, app: str | None, settings: WorkerSettings) -> WorkPlan:
+        """A worker with these settings, except for what the command line says."""
+        settings = replace(
+            settings,
+            queues=self.queues or settings.queues,
+            concurrency=self.concurrency or settings.concurrency,
+        )
+        return WorkPlan(
+            settings=settings,
+            references=(*([] if app is None else [app]), *(self.handlers or ())),
+            built_in=make_built_in(),
+            reloads=self.reload,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class OnlyWorkerOptions(WorkerOptions):
+    """The options of a worker that has a process to itself."""
+
+    tenants: Annotated[
+        list[str] | None, several("--tenant", "NAME", "Take jobs of this tenant only. Repeatable.")
+    ] = None
+    kinds: Annotated[
+        str | None,
+        value(
+            "NAMES",
+            "Run jobs of these kinds only, comma-separated. Default: all that have a handler.",
+        ),
+    ] = None
+    no_builtin: Annotated[
+        bool, flag("Leave out the built-in kinds, such as http.request.", name="--no-builtin")
+    ] = False
+    labels: Annotated[
+        list[str] | None,
+        several(
+            "--label",
+            "NAME",
+            "A version label that this worker offers. Repeatable. Jobs with another label are left "
+            "to other workers.",
+        ),
+    ] = None
+
+    def make_plan(self, app: str | None, settings: WorkerSettings) -> WorkPlan:
+        """The same, with these kinds only, and with or without the built-in ones."""
+        listed = None if self.kinds is None else self.kinds.split(",")
+        kinds = None if listed is None else tuple(filter(None, map(str.strip, listed)))
+        if kinds is not None and not kinds:
+            raise invalid("--kinds", "must name at least one kind, or be left out for all")
+        settings = replace(
+            settings,
+            tenants=self.tenants or settings.tenants,
+            labels=self.labels or settings.labels,
+        )
+        plan = super().make_plan(app, settings)
+        return replace(plan, kinds=kinds, built_in={} if self.no_builtin else plan.built_in)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class MetricsOptions:
+    """Where a worker shows its metrics."""
+
+    metrics_port: Annotated[
+        int | None,
+        Parameter(
+            metavar="NUMBER",
+            env_var="ROTA_METRICS_PORT",
+            validator=Number(gte=0, lte=65535),
+            help="Serve the metrics of this process to Prometheus on this port; 0 picks a free "
+            "one. Default: off. A server shows the totals of all workers in any case.",
+        ),
+    ] = None
+    metrics_host: Annotated[
+        str,
+        Parameter(
+            metavar="ADDRESS",
+            env_var="ROTA_METRICS_HOST",
+            help="The address of the metrics; anyone who can reach it can read them.",
+        ),
+    ] = LOOPBACK
+
+    @property
+    def address(self) -> MetricsAddress | None:
+        port = self.metrics_port
+        return None if port is None else MetricsAddress(port, self.metrics_host)
+
+
+USUAL_WORKER = WorkerOptions()
+USUAL_ONLY_WORKER = OnlyWorkerOptions()
+NO_METRICS = MetricsOptions()
 
 
 def work(
     app: AppArgument = None,
     /,
     *,
-    handlers: HandlersOption = None,
-    store: AppStoreOption = None,
-    queues: QueueOption = None,
-    tenants: OnlyTenantOption = None,
-    kinds: KindsOption = None,
-    no_builtin: NoBuiltInOption = False,
-    labels: OfferedLabelOption = None,
-    concurrency: ConcurrencyOption = None,
-    reload: ReloadOption = False,
-    alert_webhook: AlertWebhookOption = None,
-    alert_secret: AlertSecretOption = None,
-    keep: KeepOption = None,
-    metrics_port: MetricsPortOption = None,
-    metrics_host: MetricsHostOption = LOOPBACK,
-    as_json: LinesOption = False,
+    worker: OnlyWorkerOptions = USUAL_ONLY_WORKER,
+    metrics: MetricsOptions = NO_METRICS,
+    process: ProcessOptions = USUAL,
     terminal: GivenTerminal,
 ) -> None:
     """Run a worker."""
     loaded = load_app(app)
-    plan = plan_work(
-        name_handlers(app, handlers),
-        read_settings(loaded, keep),
-        queues=queues,
-        tenants=tenants,
-        labels=labels,
-        concurrency=concurrency,
-        reloads=reload,
+    plan = RuntimePlan(
+        store_url=process.choose_store(loaded),
+        work=worker.make_plan(app, process.read_settings(loaded)),
+        metrics=metrics.address,
+        webhook=process.webhook,
     )
-    plan = limit_kinds(plan, kinds, has_built_in=not no_builtin)
-    runtime = RuntimePlan(
-        store_url=choose_store(store, loaded),
-        work=plan,
-        metrics=None if metrics_port is None else MetricsAddress(metrics_port, metrics_host),
-        webhook=read_webhook(alert_webhook, alert_secret),
-    )
-    run_plan(terminal, runtime, as_json=as_json)
-
-
-def limit_kinds(plan: WorkPlan, kinds: str | None, *, has_built_in: bool) -> WorkPlan:
-    """The worker with these kinds only, and with or without the built-in ones."""
-    named = None if kinds is None else tuple(filter(None, map(str.strip, kinds.split(","))))
-    if named is not None and not named:
-        raise invalid("--kinds", "must name at least one kind, or be left out for all")
-    return replace(plan, kinds=named, built_in=plan.built_in if has_built_in else {})
-
-
-def name_handlers(app: str | None, handlers: Sequence[str] | None) -> list[str]:
-    """The references of a worker: the app, and handlers beside it."""
-    return [*([] if app is None else [app]), *(handlers or ())]
-
-
-def plan_work(
-    handlers: Sequence[str] | None,
-    settings: WorkerSettings,
-    *,
-    queues: Collection[str] | None = None,
-    tenants: Collection[str] | None = None,
-    labels: Collection[str] | None = None,
-    concurrency: int | None = None,
-    reloads: bool = False,
-) -> WorkPlan:
-    """A worker with these settings, except for what the command line says."""
-    settings = replace(
-        settings,
-        queues=queues or settings.queues,
-        tenants=tenants or settings.tenants,
-        labels=labels or settings.labels,
-        concurrency=concurrency or settings.concurrency,
-    )
-    return WorkPlan(
-        settings=settings,
-        references=tuple(handlers or ()),
-        built_in=make_built_in(),
-        reloads=reloads,
-    )
+    process.run(terminal, plan)

@@ -14,11 +14,7 @@ _LONGEST = 60
 
 def workers(*, session: TenantSession = HERE) -> None:
     """List the workers."""
-    found = session.get("workers")
-    viewer = session.view()
-    session.print_items(
-        (found["items"], None), WORKER_COLUMNS, lambda it: worker_row(it, viewer), noun="worker"
-    )
+    session.print_items(session.list_all("workers"), WORKER_COLUMNS, worker_row, noun="worker")
 
 
 def worker_row(worker: dict[str, Any], viewer: Viewer) -> Row:

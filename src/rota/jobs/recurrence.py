@@ -397,6 +397,11 @@ def series_of(job: Job) -> JobId:
     return job.origin or job.id
 
 
+def occurrence_of(job: Job) -> datetime:
+    """The occurrence that the job is for; of a job without a series, when it is due."""
+    return job.occurrence_at or job.due_at
+
+
 def planned_start(job: Job) -> datetime:
     """When the job is due by its schedule, whatever has moved it since."""
     if job.recurrence is None or job.occurrence_at is None:

@@ -15,9 +15,10 @@ from rota.clock.idle import call_in_thread
 from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Job, JobId, JobRequest, JobStatus, Recurrence, admit_job, make_trigger
 from rota.jobs.identity import derive_job_id
-from rota.ops.series import find_jobs_of
+from rota.jobs.recurrence import series_of
+from rota.ops.series import find_jobs_of, find_series_job
 from rota.policy.audit import AuditedAction, record_action
-from rota.rail.jobs import RailContext, find_live
+from rota.rail.jobs import RailContext
 
 MOST_JOBS = 1_000
 _STEP = timedelta(milliseconds=1)
@@ -50,8 +51,7 @@ async def plan_backfill(
     Raises InvalidInputError for a range that is empty, ends in the future or has more than
     ``MOST_JOBS`` occurrences.
     """
-    job = await _find_job(context, series_id)
-    return await _plan(context, job, since, until)
+    return await _plan(context, await find_series_job(context, series_id), since, until)
 
 
 async def run_backfill(
@@ -64,7 +64,7 @@ async def run_backfill(
     why: str | None = None,
 ) -> Backfill:
     """Create a job for each occurrence from ``since`` to ``until`` that has none."""
-    job = await _find_job(context, series_id)
+    job = await find_series_job(context, series_id)
     plan = await _plan(context, job, since, until)
     if not plan.occurrences:
         return plan
@@ -88,16 +88,9 @@ def backfill_id(series_id: JobId, at: datetime) -> JobId:
     return derive_job_id(f"{series_id}|backfill", at)
 
 
-async def _find_job(context: RailContext, series_id: JobId) -> Job:
-    job = (await find_live(context, series_id))[-1]
-    if job.recurrence is None:
-        raise JobNotFoundError(series_id)
-    return job
-
-
 async def _plan(context: RailContext, job: Job, since: datetime, until: datetime) -> Backfill:
     _check_range(since, until, context.clock.now())
-    recurrence, series_id = job.recurrence, job.origin or job.id
+    recurrence, series_id = job.recurrence, series_of(job)
     if recurrence is None:
         raise JobNotFoundError(job.id)
     found = await call_in_thread(lambda: list(_list_occurrences(recurrence, since, until)))
@@ -165,7 +158,7 @@ def _make(job: Job, at: datetime, now: datetime, number: int) -> Job:
         label=job.label,
         due_at=now + number * _STEP,
     )
-    series_id = job.origin or job.id
+    series_id = series_of(job)
     made = admit_job(request, job_id=backfill_id(series_id, at), now=now, tenant=job.tenant)
     # A kind that was taken from a name may have characters that are refused otherwise.
     return replace(made, kind=job.kind, occurrence_at=at, origin=series_id)

@@ -20,7 +20,8 @@ from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import Resubmission, is_dead, replace_jobs
 from rota.rail.jobs import RailContext, RailStore
 from rota.search.query import JobQuery
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.stores.documents import decode_body, find_document, remove_documents
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 BulkAction = Literal["cancel", "retry", "restore", "run_now", "delete"]
 
@@ -32,7 +33,6 @@ MOST_PLANNED = 10_000
 
 KEPT_FOR = timedelta(minutes=15)
 SAMPLE_SIZE = 10
-_MOST_SWEPT = 100
 
 BATCH_SIZE = 500
 """The number of jobs read, recorded in the audit log and acted on at a time."""
@@ -138,8 +138,8 @@ async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: dateti
     Raises NotFoundError when the plan does not exist, for example because it expired.
     """
     key = _key(tenant, plan_id)
-    document = (await store.read(PLANS, [key])).get(key) if len(key) <= 255 else None
-    plan = None if document is None else _decode(document.body)
+    document = await find_document(store, PLANS, key) if len(key) <= 255 else None
+    plan = decode_body(document, BulkPlan, None)
     if document is None or plan is None or plan.expires_at <= now:
         raise NotFoundError(
             "Plan not found: it has expired or was carried out", {"field": "plan_id"}
@@ -177,25 +177,17 @@ async def _walk(store: RailStore, tenant: str, query: JobQuery) -> AsyncIterator
 
 async def _sweep(store: DocumentStore, tenant: str, now: datetime) -> None:
     """Remove the tenant's expired plans. Another process may remove them first."""
-    prefix, old = f"{tenant}/", list[DocumentWrite]()
-    async for page in store.scan(PLANS):
-        for document in page:
-            plan = _decode(document.body) if document.key.startswith(prefix) else None
-            if plan is not None and plan.expires_at <= now and len(old) < _MOST_SWEPT:
-                old.append(DocumentWrite(PLANS, document.key, document.version, None))
-    if old:
-        await store.write_each(old)
+
+    def is_expired(document: Document) -> bool:
+        is_own = document.key.startswith(f"{tenant}/")
+        plan = decode_body(document, BulkPlan, None) if is_own else None
+        return plan is not None and plan.expires_at <= now
+
+    await remove_documents(store, PLANS, is_expired)
 
 
 def _key(tenant: str, plan_id: str) -> str:
     return f"{tenant}/{plan_id}"
-
-
-def _decode(body: bytes) -> BulkPlan | None:
-    try:
-        return msgspec.json.decode(body, type=BulkPlan)
-    except msgspec.DecodeError:
-        return None
 
 
 class Skipped(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from rota.clock.idle import call_in_thread
 from rota.errors import InvalidInputError, RotaError
 from rota.jobs import PAUSED_UNTIL, Job, make_trigger
-from rota.jobs.recurrence import CALENDAR_END, start_at
+from rota.jobs.recurrence import CALENDAR_END, occurrence_of, series_of, start_at
 from rota.ops.series import find_next_jobs
 from rota.ops.tasks import read_context
 from rota.rail.jobs import RailContext
@@ -121,7 +121,7 @@ def _read_series(jobs: Iterable[Job], now: datetime, until: datetime) -> Iterato
         yield _Source(
             name=job.name,
             source="series",
-            id=job.origin or job.id,
+            id=series_of(job),
             queue=job.queue,
             runs=tuple(_walk_series(job, now, until)),
         )
@@ -137,11 +137,11 @@ def _walk_series(job: Job, now: datetime, until: datetime) -> Iterator[datetime]
     left = None if recurrence.count is None else recurrence.count - 1
     try:
         trigger = make_trigger(recurrence)
-        at = trigger.next_after(max(job.occurrence_at or job.due_at, now))
+        at = trigger.next_after(max(occurrence_of(job), now))
         for _ in range(MOST_ENTRIES):
             if at is None or at > last or left == 0:
                 return
-            yield start_at(recurrence, job.origin or job.id, at)
+            yield start_at(recurrence, series_of(job), at)
             left = None if left is None else left - 1
             at = trigger.next_after(at)
     except (RotaError, OverflowError):

@@ -18,7 +18,7 @@ from rota.jobs import (
     is_stalled,
     planned_start,
 )
-from rota.jobs.recurrence import is_skipped
+from rota.jobs.recurrence import is_skipped, occurrence_of
 from rota.jobs.retry import retry_after, retry_delay
 from rota.ops.explanation import (
     Explanation,
@@ -42,7 +42,9 @@ from rota.ops.reasons import (
     describe_misses,
     describe_occurrence,
     describe_overlap,
+    describe_start,
     list_holds,
+    list_lasting_holds,
     suspect_quiet_hours,
 )
 from rota.policy.audit import AuditEntry
@@ -73,7 +75,7 @@ _HOLDS: dict[ReasonCode, str] = {
 def explain_completed(facts: JobFacts) -> Finding:
     """The job ran."""
     job = facts.job
-    meant_for, done_at = job.occurrence_at or job.due_at, job.updated_at
+    meant_for, done_at = occurrence_of(job), job.updated_at
     text = f"It was due at {facts.show(meant_for)}"
     text += (
         "" if done_at < meant_for else f", and done {format_duration(done_at - meant_for)} later"
@@ -305,22 +307,13 @@ def _explain_later(facts: JobFacts) -> Finding:
         *_describe_moves(facts),
         *_describe_snooze(facts),
     ]
-    ahead = (
-        []
-        if snapshot is None
-        else [
-            hold for hold in list_holds(job, snapshot, due_at) if hold.code in ("gate", "no_worker")
-        ]
-    )
+    ahead = list_lasting_holds(job, snapshot, due_at)
     reasons = [*cause, *describe_occurrence(job)] or [_describe_time(facts)]
-    held = next((it.until for it in ahead if it.code == "gate"), None)
-    sentence = f"It will run at {when}."
-    if held is not None:
-        sentence = f"It is due at {when}, but a gate will be closed until {facts.show(held)}."
+    sentence, held_until = describe_start(when, ahead, facts)
     quiet = None if snapshot is None else suspect_quiet_hours(job, snapshot, due_at)
     extra = [] if quiet is None else [quiet]
     reasons += [*ahead, *extra, *describe_future(facts)]
-    return Finding("will run", sentence, reasons, held or due_at)
+    return Finding("will run", sentence, reasons, held_until or due_at)
 
 
 def _extra(job: Job, snapshot: Snapshot | None, now: datetime) -> list[Reason]:
@@ -456,15 +449,8 @@ def explain(facts: JobFacts) -> Explanation:
     """Explain a job from facts already read."""
     job = facts.job
     found = _BY_STATUS[job.status](facts)
-    return Explanation(
-        job_id=job.id,
-        status=job.status,
-        answer=found.answer,
-        sentence=found.sentence,
-        reasons=(*found.reasons, *_origin(facts)),
-        next_at=found.next_at,
-        asked_at=facts.now,
-    )
+    found = found._replace(reasons=[*found.reasons, *_origin(facts)])
+    return found.conclude(job.id, job.status, facts.now)
 
 
 def _origin(facts: JobFacts) -> list[Reason]:

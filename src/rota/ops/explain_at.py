@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError
 from rota.jobs import Ending, Job, JobId, JobStatus, Recurrence
-from rota.jobs.recurrence import count_missed, is_skipped, planned_start
+from rota.jobs.recurrence import count_missed, is_skipped, occurrence_of, planned_start, series_of
 from rota.ops.audit import find_audit_entries
 from rota.ops.explain import describe_attempt, describe_success, explain
 from rota.ops.explanation import (
@@ -27,8 +27,9 @@ from rota.ops.reasons import (
     describe_next,
     describe_overlap,
     describe_rule,
+    describe_start,
     find_occurrence,
-    list_holds,
+    list_lasting_holds,
     why_it_ends,
 )
 from rota.ops.series import find_jobs_of
@@ -50,15 +51,17 @@ class SeriesHistory(NamedTuple):
     def live(self) -> Job | None:
         """The job of the next occurrence."""
         left = [job for job in self.jobs if not job.status.is_terminal]
-        return max(left, key=meant_for) if left else None
+        return max(left, key=occurrence_of) if left else None
 
     def find_for(self, occurrence_at: datetime) -> Job | None:
-        return next((job for job in self.jobs if meant_for(job) == occurrence_at), None)
+        return next((job for job in self.jobs if occurrence_of(job) == occurrence_at), None)
 
     def find_before(self, instant: datetime) -> Job | None:
         """The last job whose occurrence lies before the instant."""
         return max(
-            (job for job in self.jobs if meant_for(job) < instant), key=meant_for, default=None
+            (job for job in self.jobs if occurrence_of(job) < instant),
+            key=occurrence_of,
+            default=None,
         )
 
     def find_at(self, instant: datetime) -> Job | None:
@@ -82,7 +85,7 @@ class SeriesHistory(NamedTuple):
 
     def describe_run(self, job: Job) -> Reason:
         """The job of an occurrence, and how it ended."""
-        show, at = self.facts.show, meant_for(job)
+        show, at = self.facts.show, occurrence_of(job)
         ends = {
             JobStatus.COMPLETED: f"was done at {show(job.updated_at)}",
             JobStatus.FAILED: f"failed at {show(job.updated_at)}: {format_error(job.last_error)}",
@@ -95,11 +98,6 @@ class SeriesHistory(NamedTuple):
         text = f"Job {job.id}, for {show(at)}, {ended}"
         text = text if text.endswith(".") else f"{text}."
         return Reason(code="occurrence", text=text, at=at, job_id=job.id)
-
-
-def meant_for(job: Job) -> datetime:
-    """The occurrence a job belongs to."""
-    return job.occurrence_at or job.due_at
 
 
 def explain_past(history: SeriesHistory, occurrence_at: datetime) -> Finding:
@@ -120,7 +118,7 @@ def explain_past(history: SeriesHistory, occurrence_at: datetime) -> Finding:
 def _was_paused_away(history: SeriesHistory, run: Job) -> bool:
     """Resuming a series cancels the occurrences that passed during the pause."""
     is_cancelled = run.ending is Ending.CANCELLED
-    return is_cancelled and history.find_pause(meant_for(run)) is not None
+    return is_cancelled and history.find_pause(occurrence_of(run)) is not None
 
 
 def _describe_outcome(run: Job, when: str) -> tuple[Answer, str]:
@@ -164,14 +162,14 @@ def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
     show = history.facts.show
     if is_skipped(before):
         text = "No worker could run it in time, and the series skips missed occurrences."
-        return Reason(code="missed", text=text, at=meant_for(before), job_id=before.id)
+        return Reason(code="missed", text=text, at=occurrence_of(before), job_id=before.id)
     until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
     verb = "ran or waited" if before.status.is_terminal else "runs or waits"
     text = (
-        f"It was skipped because the job for {show(meant_for(before))} {verb} {until}. That job "
-        "covers it too; its handler gets the number of skipped occurrences."
+        f"It was skipped because the job for {show(occurrence_of(before))} {verb} {until}. "
+        "That job covers it too; its handler gets the number of skipped occurrences."
     )
-    return Reason(code="overlap", text=text, at=meant_for(before), job_id=before.id)
+    return Reason(code="overlap", text=text, at=occurrence_of(before), job_id=before.id)
 
 
 def explain_future(
@@ -185,14 +183,8 @@ def explain_future(
         sentence = f"It will not run at {when}, though its rule says so."
         return Finding("will not run", sentence, [cause, *rule])
     live = history.live
-    holds = (
-        [] if live is None or snapshot is None else [*_list_holds(live, snapshot, occurrence_at)]
-    )
-    held_until = next((it.until for it in holds if it.code == "gate"), None)
-    sentence = f"It will run at {when}."
-    if held_until is not None:
-        opens = history.facts.show(held_until)
-        sentence = f"It is due at {when}, but a gate will be closed until {opens}."
+    holds = [] if live is None else list_lasting_holds(live, snapshot, occurrence_at)
+    sentence, held_until = describe_start(when, holds, history.facts)
     reasons = [
         *rule,
         *holds,
@@ -205,7 +197,7 @@ def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason |
     """What stops the series before it reaches the occurrence."""
     live, show = history.live, history.facts.show
     if live is None or live.recurrence is None:
-        last = max(history.jobs, key=meant_for)
+        last = max(history.jobs, key=occurrence_of)
         text = f"The series has ended: {why_it_ends(history.facts._replace(job=last))}."
         return Reason(code="series_end", text=text, job_id=last.id)
     if live.is_paused:
@@ -213,9 +205,9 @@ def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason |
         by = "" if pause is None else f" by {pause.who} at {show(pause.at)}"
         text = f"The series is paused{by}; it will run if the series is resumed before."
         return Reason(code="paused", text=text, who=None if pause is None else pause.who)
-    if live.ending is not Ending.CANCELLED and occurrence_at < meant_for(live):
-        text = f"The series is already at {show(meant_for(live))}, with job {live.id}."
-        return Reason(code="next_occurrence", text=text, at=meant_for(live), job_id=live.id)
+    if live.ending is not Ending.CANCELLED and occurrence_at < occurrence_of(live):
+        text = f"The series is already at {show(occurrence_of(live))}, with job {live.id}."
+        return Reason(code="next_occurrence", text=text, at=occurrence_of(live), job_id=live.id)
     return _find_end(history, live, live.recurrence, occurrence_at)
 
 
@@ -228,21 +220,15 @@ def _find_end(
         return Reason(code="series_end", text=text, at=until)
     if recurrence.count is None:
         return None
-    if count_missed(recurrence, meant_for(live), occurrence_at) < recurrence.count:
+    if count_missed(recurrence, occurrence_of(live), occurrence_at) < recurrence.count:
         return None
     left = "one occurrence" if recurrence.count == 1 else f"{recurrence.count} occurrences"
     return Reason(code="series_end", text=f"The series ends before: it has {left} left.")
 
 
-def _list_holds(live: Job, snapshot: Snapshot, occurrence_at: datetime) -> Iterator[Reason]:
-    for hold in list_holds(live, snapshot, occurrence_at):
-        if hold.code in ("gate", "no_worker"):
-            yield hold
-
-
 def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) -> Iterator[Reason]:
     """The job of the occurrence, or the jobs that come before it."""
-    if meant_for(live) == occurrence_at:
+    if occurrence_of(live) == occurrence_at:
         yield history.describe_run(live)
         if live.due_at != planned_start(live):
             text = f"Its job was moved to {history.facts.show(live.due_at)}."
@@ -273,16 +259,7 @@ async def explain_job_at(
         found = _judge_job(facts, place.at)
     else:
         found = await _judge_series(store, facts, place)
-    return Explanation(
-        job_id=facts.job.id,
-        status=facts.job.status,
-        answer=found.answer,
-        sentence=found.sentence,
-        reasons=tuple(found.reasons),
-        next_at=found.next_at,
-        at=place.at,
-        asked_at=facts.now,
-    )
+    return found.conclude(facts.job.id, facts.job.status, facts.now, place.at)
 
 
 def _find_place(job: Job, at: datetime) -> Place:
@@ -300,7 +277,7 @@ def _find_place(job: Job, at: datetime) -> Place:
 
 async def _judge_series(store: RailStore, facts: JobFacts, place: Place) -> Finding:
     job = facts.job
-    origin = job.origin or job.id
+    origin = series_of(job)
     jobs = await find_jobs_of(store, job.tenant, origin)
     known = {each.id: each for each in [*jobs, job]}
     began_at = min(each.created_at for each in known.values())

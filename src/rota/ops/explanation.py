@@ -12,6 +12,7 @@ from rota.errors import InvalidZoneError, JobNotFoundError
 from rota.fleet.presence import WorkerPresence, list_workers
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, derive_job_id
 from rota.jobs.fields import read_id
+from rota.jobs.recurrence import occurrence_of
 from rota.jobs.transitions import SUCCEEDED
 from rota.ops.audit import find_audit_entries
 from rota.policy.audit import AuditEntry
@@ -20,9 +21,10 @@ from rota.policy.limits import BUCKETS, Bucket, Limit, key_of
 from rota.rail.dead_letters import replacement_id
 from rota.rail.jobs import RailStore
 from rota.rail.settings import list_gates, list_limits
+from rota.stores.documents import decode_body
 from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
-from rota.stores.protocol import QueueDepth
+from rota.stores.protocol import Document, QueueDepth
 from rota.triggers.zone import load_zone
 
 LONGEST_ERROR = 300
@@ -214,6 +216,21 @@ class Finding(NamedTuple):
     reasons: list[Reason]
     next_at: datetime | None = None
 
+    def conclude(
+        self, job_id: JobId, status: JobStatus, asked_at: datetime, at: datetime | None = None
+    ) -> Explanation:
+        """The explanation of a job, with this answer."""
+        return Explanation(
+            job_id=job_id,
+            status=status,
+            answer=self.answer,
+            sentence=self.sentence,
+            reasons=tuple(self.reasons),
+            next_at=self.next_at,
+            at=at,
+            asked_at=asked_at,
+        )
+
 
 class Snapshot(NamedTuple):
     """The gates, limits and workers that may hold back a due job, as they are now."""
@@ -290,7 +307,7 @@ async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     return Snapshot(
         board=make_gate_settings(gates.entries),
         limits=tuple(limits),
-        buckets={key: it for key in kept if (it := _read_bucket(kept[key].body)) is not None},
+        buckets={key: it for key in kept if (it := _read_bucket(kept[key])) is not None},
         running_counts=_count_running(job.tenant, everybody, own),
         workers=tuple(workers),
         depth=next((it for it in own if it.queue == job.queue), None),
@@ -332,7 +349,7 @@ async def _find_audit(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
 
 
 def _follower_id(job: Job) -> JobId:
-    return derive_job_id(job.id, job.occurrence_at or job.due_at)
+    return derive_job_id(job.id, occurrence_of(job))
 
 
 def _concerns(limit: Limit, job: Job) -> bool:
@@ -349,9 +366,6 @@ def _count_running(
     return counts
 
 
-def _read_bucket(body: bytes) -> Bucket | None:
+def _read_bucket(document: Document) -> Bucket | None:
     """None for an unreadable bucket, which counts as full."""
-    try:
-        return msgspec.json.decode(body, type=Bucket)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return decode_body(document, Bucket, None)

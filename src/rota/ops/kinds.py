@@ -18,6 +18,7 @@ from rota.policy.audit import AuditedAction, record_action
 from rota.policy.gate_settings import KindNotifies
 from rota.rail import settings
 from rota.rail.jobs import RailContext
+from rota.stores.documents import all_documents, decode_body
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 KINDS = "kinds"
@@ -42,7 +43,6 @@ class KindEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode  # the parameters stay in the order of the signature
-_decode = msgspec.json.Decoder(KindEntry).decode
 
 
 async def publish_kinds(store: DocumentStore, entries: Mapping[str, KindEntry]) -> None:
@@ -60,18 +60,11 @@ async def publish_kinds(store: DocumentStore, entries: Mapping[str, KindEntry]) 
 async def read_kinds(store: DocumentStore) -> dict[str, KindEntry]:
     """The whole catalogue, by kind. Entries that a later version wrote differently are left out."""
     found: dict[str, KindEntry] = {}
-    async for page in store.scan(KINDS):
-        for document in page:
-            entry = _read(document)
-            if entry is not None:
-                found[document.key] = entry
+    async for document in all_documents(store, KINDS):
+        entry = decode_body(document, KindEntry, None)
+        if entry is not None:
+            found[document.key] = entry
     return found
-
-
-async def read_kind(store: DocumentStore, kind: str) -> KindEntry | None:
-    """What is known about one kind."""
-    found = await store.read(KINDS, [kind])
-    return _read(found[kind]) if kind in found else None
 
 
 class Catalogue:
@@ -89,13 +82,6 @@ class Catalogue:
             self._notifying = frozenset(kind for kind, each in kinds.items() if each.notifies)
             self._read_at = now
         return self._notifying
-
-
-def _read(document: Document) -> KindEntry | None:
-    try:
-        return _decode(document.body)
-    except msgspec.MsgspecError:
-        return None
 
 
 def _version(document: Document | None) -> int | None:

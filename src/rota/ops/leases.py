@@ -11,7 +11,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.clock.timeout import timeout_after
-from rota.errors import InvalidInputError, RotaError
+from rota.errors import RotaError, invalid
 from rota.events import EventEmitter, JobsLeased
 from rota.fleet.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
 from rota.jobs import (
@@ -30,7 +30,15 @@ from rota.ops.kinds import ANY_KIND, Catalogue
 from rota.policy.gates import Closed
 from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
-from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
+from rota.stores.documents import decode_body, find_document
+from rota.stores.protocol import (
+    Document,
+    DocumentStore,
+    DocumentWrite,
+    HeldLease,
+    LeaseRequest,
+    Listener,
+)
 from rota.worker import WorkerSettings, attempts
 from rota.worker.completer import decide
 from rota.worker.job_events import emit_settled, job_stalled
@@ -79,13 +87,13 @@ class HttpLeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         read_name(self.worker, "worker")
         if type(self.limit) is not int or not 1 <= self.limit <= MOST_LEASED:
-            raise refuse("limit", f"must be an integer from 1 to {MOST_LEASED}, got {self.limit}")
+            raise invalid("limit", f"must be an integer from 1 to {MOST_LEASED}, got {self.limit}")
         check_lease(self.lease_for, "lease_seconds")
         if not _NO_TIME <= self.wait_for <= LONGEST_WAIT:
             most = LONGEST_WAIT // timedelta(seconds=1)
-            raise refuse("wait_seconds", f"must be from 0 to {most}")
+            raise invalid("wait_seconds", f"must be from 0 to {most}")
         if self.queues is not None and not self.queues:
-            raise refuse("queues", "must name at least one queue, or be left out for all")
+            raise invalid("queues", "must name at least one queue, or be left out for all")
         for queue in self.queues or ():
             read_queue(queue)
         for kind in (*self.notifies, *self.kinds):
@@ -114,12 +122,7 @@ def check_lease(lease_for: timedelta, field: str) -> None:
     """Refuse a lease that is too short to keep or too long to wait out."""
     if not SHORTEST_LEASE <= lease_for <= LONGEST_LEASE:
         most = LONGEST_LEASE // timedelta(seconds=1)
-        raise refuse(field, f"must be from 1 to {most}")
-
-
-def refuse(field: str, reason: str) -> InvalidInputError:
-    """Refuse a value and name its field."""
-    return InvalidInputError(f"{field} {reason}", {"field": field, "reason": reason})
+        raise invalid(field, f"must be from 1 to {most}")
 
 
 class HttpWorkerPresence:
@@ -148,7 +151,7 @@ class HttpWorkerPresence:
                 await sweep_workers(self._store, now)
 
     async def _write(self, key: str, tenant: str, request: HttpLeaseRequest, now: datetime) -> None:
-        document = (await self._store.read(WORKERS, [key])).get(key)
+        document = await find_document(self._store, WORKERS, key)
         presence = WorkerPresence(
             id=request.worker,
             host=HTTP,
@@ -163,7 +166,7 @@ class HttpWorkerPresence:
             poll_ms=self._poll_for // _MILLISECOND if request.wait_for else None,
             lease_ms=request.lease_for // _MILLISECOND,
             version=HTTP,
-            started_at=_since(None if document is None else document.body, now),
+            started_at=_since(document, now),
             seen_at=now,
         )
         expected = None if document is None else document.version
@@ -171,15 +174,10 @@ class HttpWorkerPresence:
         await self._store.write_each([DocumentWrite(WORKERS, key, expected, body)])
 
 
-def _since(body: bytes | None, now: datetime) -> datetime:
+def _since(document: Document | None, now: datetime) -> datetime:
     """When the worker was first seen in its current presence."""
-    if body is None:
-        return now
-    try:
-        known = msgspec.json.decode(body, type=WorkerPresence)
-    except msgspec.DecodeError:
-        return now
-    return now if known.is_gone(now) else known.started_at
+    known = decode_body(document, WorkerPresence, None)
+    return now if known is None or known.is_gone(now) else known.started_at
 
 
 class HttpGate(GateWatch):

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from rota.clock.protocol import Clock
 from rota.jobs import Job, JobFilter, JobStatus
-from rota.jobs.recurrence import alert_at
+from rota.jobs.recurrence import alert_at, series_of
 from rota.ops.explanation import show
 from rota.ops.holds import Hold, find_holds, find_paused
 from rota.ops.task_notices import WatchedTasks
@@ -66,7 +66,7 @@ async def _find_live(
     found: dict[str, Job] = {}
     for status in _LIVE:
         async for job in walk_jobs(around, JobFilter(status=status, is_recurring=True)):
-            origin = job.origin or job.id
+            origin = series_of(job)
             if origin in series_ids:
                 found[origin] = job
     return found

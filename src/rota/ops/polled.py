@@ -7,7 +7,7 @@ from rota.errors import DamagedJobError
 from rota.fleet.presence import PolledDocument, PollerPresence, list_pollers
 from rota.jobs import Job, JobStatus
 from rota.jobs.record import DEFAULT_TENANT
-from rota.ops.explanation import Answer, Explanation, Reason, format_duration, show
+from rota.ops.explanation import Answer, Explanation, Finding, Reason, format_duration, show
 from rota.poller import PolledJobs
 from rota.poller.jobs import DEFAULT_QUEUE, wakes_at
 from rota.stores.protocol import DocumentStore
@@ -52,7 +52,7 @@ def _explain_job(
     if at is None:
         text = f"It was last processed at {show(job.updated_at)}."
         reason = Reason(code="succeeded", text=text, at=job.updated_at)
-        return _answer(job.id, job.status, "ran", "It is done.", [reason], now)
+        return Finding("ran", "It is done.", [reason]).conclude(job.id, job.status, now)
     present = [it for it in pollers if it.source == source]
     known = [(it.find(job.id), it) for it in present]
     reasons = [_describe(document, it) for document, it in known if document is not None]
@@ -60,13 +60,14 @@ def _explain_job(
         reasons.append(Reason(code="no_worker", text=f"No poller of {source} runs now."))
     if at > now and job.lease is not None:
         sentence = f"{job.lease.worker} has locked it until {show(at)}."
-        return _answer(job.id, job.status, "running", sentence, reasons, now, at)
-    if at > now:
-        sentence = f"It sleeps until {show(at)}."
-        return _answer(job.id, job.status, "will run", sentence, reasons, now, at)
-    reasons.append(Reason(code="due", text=f"It is due since {show(at)}.", at=at))
-    sentence = f"It waits for a poller of {source}, for {format_duration(now - at)}."
-    return _answer(job.id, job.status, "due", sentence, reasons, now)
+        found = Finding("running", sentence, reasons, at)
+    elif at > now:
+        found = Finding("will run", f"It sleeps until {show(at)}.", reasons, at)
+    else:
+        reasons.append(Reason(code="due", text=f"It is due since {show(at)}.", at=at))
+        sentence = f"It waits for a poller of {source}, for {format_duration(now - at)}."
+        found = Finding("due", sentence, reasons)
+    return found.conclude(job.id, job.status, now)
 
 
 def _explain_document(
@@ -80,7 +81,7 @@ def _explain_document(
     else:
         sentence = f"It failed in {poller.source}, and is due again at {show(document.until)}."
         status, answer = JobStatus.READY, "failed"
-    return _answer(document.id, status, answer, sentence, reasons, now, document.until)
+    return Finding(answer, sentence, reasons, document.until).conclude(document.id, status, now)
 
 
 def _describe(document: PolledDocument, poller: PollerPresence) -> Reason:
@@ -91,23 +92,3 @@ def _describe(document: PolledDocument, poller: PollerPresence) -> Reason:
         return Reason(code="lease", text=text, at=document.since, until=document.until)
     text = f"{poller.id} began it at {begin} and failed: {document.error}."
     return Reason(code="retry", text=text, at=document.since, until=document.until)
-
-
-def _answer(  # noqa: PLR0917 - one line for each case above
-    document_id: str,
-    status: JobStatus,
-    answer: Answer,
-    sentence: str,
-    reasons: list[Reason],
-    now: datetime,
-    next_at: datetime | None = None,
-) -> Explanation:
-    return Explanation(
-        job_id=document_id,
-        status=status,
-        answer=answer,
-        sentence=sentence,
-        reasons=tuple(reasons),
-        next_at=next_at,
-        asked_at=now,
-    )

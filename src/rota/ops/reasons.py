@@ -12,7 +12,7 @@ from rota.jobs import (
     next_occurrence,
     planned_start,
 )
-from rota.jobs.recurrence import SeriesEnd, assess_punctuality, series_of
+from rota.jobs.recurrence import SeriesEnd, assess_punctuality, occurrence_of, series_of
 from rota.ops.explanation import (
     JobFacts,
     Reason,
@@ -50,7 +50,7 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
     """The occurrence and the rule the job belongs to, and how DST affected it."""
     if job.recurrence is None:
         return
-    at = job.occurrence_at or job.due_at
+    at = occurrence_of(job)
     try:
         preview = preview_series(job.recurrence, at, 1)
     except RotaError as error:
@@ -164,7 +164,7 @@ def describe_future(facts: JobFacts) -> Iterator[Reason]:
         return
     zone = zone_of(job)
     if successor is not None:
-        at = successor.occurrence_at or successor.due_at
+        at = occurrence_of(successor)
         yield Reason(
             code="next_occurrence",
             text=f"The series goes on with job {successor.id}, for {show(at, zone)}.",
@@ -175,7 +175,7 @@ def describe_future(facts: JobFacts) -> Iterator[Reason]:
     if job.status.is_terminal:
         yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(facts)}.")
         return
-    at = job.occurrence_at or job.due_at
+    at = occurrence_of(job)
     following = next_occurrence(job.recurrence, at, facts.now, series_id=series_of(job))
     if isinstance(following, SeriesEnd):
         yield Reason(code="series_end", text=f"It is the last of its series: {following.reason}.")
@@ -196,7 +196,7 @@ def why_it_ends(facts: JobFacts) -> str:
         return "the series ended when it was cancelled"
     if job.status == "BLOCKED":
         return "a dependency of its job failed"
-    at = job.occurrence_at or job.due_at
+    at = occurrence_of(job)
     following = next_occurrence(job.recurrence, at, job.updated_at, series_id=series_of(job))
     if isinstance(following, SeriesEnd):
         return following.reason
@@ -225,6 +225,21 @@ def list_holds(job: Job, snapshot: Snapshot, at: datetime) -> list[Reason]:
         *_judge_rates(job, snapshot, at),
         *_judge_workers(job, snapshot),
     ]
+
+
+def list_lasting_holds(job: Job, snapshot: Snapshot | None, at: datetime) -> list[Reason]:
+    """What would hold the job back at a later instant: limits of now say nothing about it."""
+    holds = [] if snapshot is None else list_holds(job, snapshot, at)
+    return [hold for hold in holds if hold.code in ("gate", "no_worker")]
+
+
+def describe_start(when: str, holds: list[Reason], facts: JobFacts) -> tuple[str, datetime | None]:
+    """The sentence about a start that is to come, and until when a gate holds it back."""
+    held_until = next((it.until for it in holds if it.code == "gate"), None)
+    if held_until is None:
+        return f"It will run at {when}.", None
+    opens = facts.show(held_until)
+    return f"It is due at {when}, but a gate will be closed until {opens}.", held_until
 
 
 def suspect_quiet_hours(job: Job, snapshot: Snapshot, at: datetime) -> Reason | None:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rota.errors import StaleVersionError
 from rota.jobs import Job
 from rota.jobs.retention import (
     DEFAULT_KEEP,
@@ -30,13 +29,12 @@ from rota.policy.retention import (
     rule_key,
 )
 from rota.rail.jobs import RailContext
-from rota.stores.protocol import DocumentWrite
+from rota.stores.documents import change_document
 
 MOST_LOOKED = 20_000
 """How many jobs that have ended a preview looks at."""
 
 _LOOKED_AT_ONCE = 500
-_WRITE_LIMIT = 20
 
 
 class CurrentRetention(NamedTuple):
@@ -84,7 +82,8 @@ async def set_rule(
     details = {"kind": rule.kind, "keep": format_keep(rule.keep)}
     await _record(around, "set_retention", details, who, why)
     stored = StoredRule(rule=rule, who=who, set_at=around.clock.now())
-    await _write(around, rule.tenant, rule.kind, encode_rule(stored))
+    key, body = rule_key(rule.tenant, rule.kind), encode_rule(stored)
+    await change_document(around.store, RETENTION, key, lambda _: body)
     return stored
 
 
@@ -98,7 +97,7 @@ async def remove_rule(
 ) -> None:
     """Remove the rule of a scope, if there is one. What a wider rule says applies then."""
     await _record(around, "remove_retention", {"kind": kind}, who, why)
-    await _write(around, tenant, kind, None)
+    await change_document(around.store, RETENTION, rule_key(tenant, kind), lambda _: None)
 
 
 async def preview_rule(
@@ -132,17 +131,3 @@ async def _record(
     around: RailContext, action: str, details: dict[str, str | None], who: str, why: str | None
 ) -> None:
     await record_action(around, AuditedAction(action=action, who=who, why=why, details=details))
-
-
-async def _write(
-    around: RailContext, tenant: str | None, kind: str | None, body: bytes | None
-) -> None:
-    key = rule_key(tenant, kind)
-    expected: int | None = None
-    for _ in range(_WRITE_LIMIT):
-        found = (await around.store.read(RETENTION, [key])).get(key)
-        expected = None if found is None else found.version
-        write = DocumentWrite(RETENTION, key, expected, body)
-        if (await around.store.write_each([write]))[0] is not None:
-            return
-    raise StaleVersionError(RETENTION, key, expected)

@@ -38,6 +38,7 @@ from rota.jobs import (
 from rota.jobs.validation import RESCHEDULE, read_recurrence
 from rota.rail.jobs import ROUND_LIMIT, RailContext, find_live
 from rota.rail.noted_series import note_alerts
+from rota.stores.documents import all_documents, find_document
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.zone import Fold, Gap
 
@@ -89,10 +90,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     def make_recurrence(self, anchor: datetime) -> Recurrence:
         """The rule of its series. Raises InvalidJobError for a rule without occurrences."""
-        fields = {name: getattr(self, name) for name in _RULE_FIELDS}
-        return read_recurrence(fields | {"start": self.start or self._find_start(anchor)}, anchor)[
-            0
-        ]
+        fields = {name: getattr(self, name) for name in RULE_FIELDS}
+        start = self.start or self._find_start(anchor)
+        return read_recurrence(fields | {"start": start}, anchor)[0]
 
     def _find_start(self, anchor: datetime) -> datetime | None:
         """Where the phase begins; None leaves it to the DTSTART of the rule."""
@@ -108,7 +108,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         }
 
 
-_RULE_FIELDS = (
+RULE_FIELDS = (
     *("cron", "rrule", "interval", "zone", "gap", "fold"),
     *("overlap", "catch_up", "jitter", "alert_after"),
 )
@@ -201,14 +201,12 @@ def create_write(schedule: StoredSchedule) -> DocumentWrite:
 
 async def scan_schedules(store: DocumentStore) -> AsyncIterator[VersionedSchedule]:
     """All schedules, by key."""
-    async for page in store.scan(SCHEDULES):
-        for document in page:
-            yield VersionedSchedule(_decode(document.body), document.version)
+    async for document in all_documents(store, SCHEDULES):
+        yield VersionedSchedule(_decode(document.body), document.version)
 
 
 async def find_schedule(store: DocumentStore, tenant: str, name: str) -> VersionedSchedule | None:
-    key = schedule_key(tenant, name)
-    found = (await store.read(SCHEDULES, [key])).get(key)
+    found = await find_document(store, SCHEDULES, schedule_key(tenant, name))
     return None if found is None else VersionedSchedule(_decode(found.body), found.version)
 
 

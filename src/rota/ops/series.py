@@ -22,11 +22,18 @@ from rota.jobs import (
 )
 from rota.jobs.fields import read_id
 from rota.jobs.identity import normalize_job_id
-from rota.jobs.recurrence import is_skipped
+from rota.jobs.recurrence import is_skipped, occurrence_of, series_of
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.jobs.states import Ending
 from rota.ops.schedules import find_schedule
-from rota.rail.jobs import Preview, RailStore, Upcoming, preview_series
+from rota.rail.jobs import (
+    Preview,
+    RailContext,
+    RailStore,
+    Upcoming,
+    find_live,
+    preview_series,
+)
 from rota.rail.noted_series import find_pause
 
 SHOWN_IN_LIST = 3
@@ -129,13 +136,13 @@ def summarize(
 
     A paused series is shown as it would go on if it were resumed at ``now``.
     """
-    at = job.occurrence_at or job.due_at
+    at = occurrence_of(job)
     if job.due_at == PAUSED_UNTIL:
         at = max(at, now)
     preview, problem = _preview(recurrence, at, shown)
     last = next(iter(runs), None)
     return SeriesSummary(
-        id=job.origin or job.id,
+        id=series_of(job),
         job_id=job.id,
         name=job.name,
         kind=job.kind,
@@ -156,9 +163,9 @@ def summarize(
 
 def summarize_ended(last: Job, recurrence: Recurrence) -> SeriesSummary:
     """Summarize a series that has ended. ``last`` is its last job."""
-    preview, _ = _preview(recurrence, last.occurrence_at or last.due_at, 1)
+    preview, _ = _preview(recurrence, occurrence_of(last), 1)
     return SeriesSummary(
-        id=last.origin or last.id,
+        id=series_of(last),
         job_id=last.id,
         name=last.name,
         kind=last.kind,
@@ -183,7 +190,7 @@ def view_run(job: Job, attempts: Sequence[Attempt] = ()) -> SeriesRun:
     lasted_for = job.updated_at - (started_at or job.updated_at)
     return SeriesRun(
         job_id=job.id,
-        occurrence_at=job.occurrence_at or job.due_at,
+        occurrence_at=occurrence_of(job),
         status=job.status,
         ending=job.ending,
         ended_at=job.updated_at,
@@ -257,7 +264,7 @@ async def list_ended_series(store: RailStore, tenant: str) -> tuple[SeriesSummar
     for status in _ENDED:
         wanted = JobFilter(status=status, is_recurring=True)
         async for job in _walk(store, tenant, wanted, MOST_PAST):
-            origin = job.origin or job.id
+            origin = series_of(job)
             if origin not in live:
                 last[origin] = max(last.get(origin, job), job, key=_standing_for)
     ended = sorted(last.values(), key=lambda job: (job.updated_at, job.id), reverse=True)
@@ -321,7 +328,7 @@ async def _find_origin(
     """The id that was named, that of its series, and the named job."""
     named = read_id(series_id, "series_id")
     job = (await store.get(tenant, [named])).get(named)
-    return named, named if job is None else job.origin or job.id, job
+    return named, named if job is None else series_of(job), job
 
 
 async def _view_all(store: RailStore, runs: Sequence[Job]) -> tuple[SeriesRun, ...]:
@@ -335,14 +342,22 @@ async def _view_timed(store: RailStore, job: Job) -> SeriesRun:
 
 
 async def _find_hold(store: RailStore, job: Job) -> SeriesHold | None:
-    paused = await find_pause(store, job.tenant, job.origin or job.id)
+    paused = await find_pause(store, job.tenant, series_of(job))
     return None if paused is None else SeriesHold(since=paused.at, who=paused.who, why=paused.why)
 
 
 async def _find_declaration(store: RailStore, job: Job) -> str | None:
     found = await find_schedule(store, job.tenant, job.name)
-    is_own = found is not None and found.schedule.series_id == (job.origin or job.id)
+    is_own = found is not None and found.schedule.series_id == series_of(job)
     return found.schedule.declared_at if found is not None and is_own else None
+
+
+async def find_series_job(context: RailContext, series_id: JobId) -> Job:
+    """The job of the next occurrence of a live series; JobNotFoundError for a job without one."""
+    job = (await find_live(context, series_id))[-1]
+    if job.recurrence is None:
+        raise JobNotFoundError(series_id)
+    return job
 
 
 async def find_jobs_of(store: RailStore, tenant: str, origin: JobId) -> list[Job]:
@@ -368,7 +383,7 @@ async def find_next_jobs(store: RailStore, tenant: str) -> tuple[dict[JobId, Job
             store, tenant, JobFilter(status=status, is_recurring=True), MOST_LIVE
         ):
             looked_at_count += 1
-            origin = job.origin or job.id
+            origin = series_of(job)
             found[origin] = max(found.get(origin, job), job, key=_standing_for)
         is_cut = is_cut or looked_at_count == MOST_LIVE
     return found, is_cut
@@ -381,7 +396,7 @@ async def _find_runs(
     runs: defaultdict[JobId, list[Job]] = defaultdict(list)
     for status in _ENDED if origins else ():
         for job in await _find_last(store, tenant, status, dict.fromkeys(origins, count)):
-            runs[job.origin or job.id].append(job)
+            runs[series_of(job)].append(job)
     for found in runs.values():
         found.sort(key=_standing_for, reverse=True)
     return runs
@@ -393,7 +408,7 @@ async def _find_last(
     """The last jobs of each of these series in this status."""
     found: list[Job] = []
     async for job in _walk(store, tenant, JobFilter(status=status, is_recurring=True), MOST_PAST):
-        origin = job.origin or job.id
+        origin = series_of(job)
         if missing_counts.get(origin, 0):
             found.append(job)
             missing_counts[origin] -= 1
@@ -414,7 +429,7 @@ async def _walk(store: RailStore, tenant: str, wanted: JobFilter, most: int) -> 
 
 
 def _standing_for(job: Job) -> tuple[float, JobId]:
-    return (job.occurrence_at or job.due_at).timestamp(), job.id
+    return occurrence_of(job).timestamp(), job.id
 
 
 def _read_cursor(cursor: str) -> JobId:

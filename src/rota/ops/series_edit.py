@@ -14,9 +14,16 @@ from msgspec.structs import asdict, replace
 from rota.clock.idle import call_in_thread
 from rota.errors import ConflictError, InvalidJobError, JobNotFoundError, RotaError
 from rota.jobs import Job, JobId, JobStatus, Recurrence, amend_job
-from rota.jobs.recurrence import reschedule
+from rota.jobs.recurrence import occurrence_of, reschedule, series_of
 from rota.jobs.validation import RESCHEDULE, read_recurrence
-from rota.ops.schedules import VersionedSchedule, find_schedule, settle, write_schedules
+from rota.ops.schedules import (
+    RULE_FIELDS,
+    VersionedSchedule,
+    find_schedule,
+    settle,
+    write_schedules,
+)
+from rota.ops.series import find_series_job
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.jobs import (
     ROUND_LIMIT,
@@ -29,7 +36,7 @@ from rota.rail.jobs import (
 from rota.rail.noted_series import note_alerts
 
 SHOWN = 5
-RULE_FIELDS = ("cron", "rrule", "interval")
+WHEN_FIELDS = ("cron", "rrule", "interval")
 JOB_FIELDS = ("queue", "priority", "payload")
 _NOT_SHOWN = {"unmet_since", "is_continued"}
 _NOT_IN_DEFINITION = ("until", "count")
@@ -65,7 +72,7 @@ async def plan_edit(
     context: RailContext, series_id: JobId, fields: Mapping[str, Any], *, shown: int = SHOWN
 ) -> SeriesEdit:
     """What ``edit_series`` would change. Writes nothing."""
-    job = await _find_job(context, series_id)
+    job = await find_series_job(context, series_id)
     await find_own_schedule(context, job)
     recurrence = _read_rule(job, fields.get("recurrence"), context.clock.now())
     given = {name: fields[name] for name in JOB_FIELDS if name in fields}
@@ -92,7 +99,7 @@ async def edit_series(
     plan = await plan_edit(context, series_id, fields)
     if not plan.changes:
         return plan
-    job = await _find_job(context, series_id)
+    job = await find_series_job(context, series_id)
     recurrence = _read_rule(job, fields.get("recurrence"), context.clock.now())
     changed = {it.field: [it.before, it.after] for it in plan.changes if it.field != "payload"}
     act = AuditedAction(
@@ -117,7 +124,7 @@ async def find_own_schedule(context: RailContext, job: Job) -> VersionedSchedule
     Raises ConflictError if a program declares it.
     """
     found = await find_schedule(context.store, context.tenant, job.name)
-    if found is None or found.schedule.series_id != (job.origin or job.id):
+    if found is None or found.schedule.series_id != series_of(job):
         return None
     schedule = found.schedule
     if schedule.app is not None:
@@ -128,13 +135,6 @@ async def find_own_schedule(context: RailContext, job: Job) -> VersionedSchedule
     return found
 
 
-async def _find_job(context: RailContext, series_id: JobId) -> Job:
-    job = (await find_live(context, series_id))[-1]
-    if job.recurrence is None:
-        raise JobNotFoundError(series_id)
-    return job
-
-
 def _read_rule(job: Job, given: Mapping[str, Any] | None, now: datetime) -> Recurrence:
     """The new rule, validated. The phase stays unless what says when changes."""
     before = job.recurrence
@@ -142,7 +142,7 @@ def _read_rule(job: Job, given: Mapping[str, Any] | None, now: datetime) -> Recu
         raise InvalidJobError("recurrence", "is not there")
     if given is None:
         return before
-    is_same = all(given.get(name) == getattr(before, name) for name in RULE_FIELDS)
+    is_same = all(given.get(name) == getattr(before, name) for name in WHEN_FIELDS)
     start = given.get("start") or (before.start if is_same else None)
     recurrence, _ = read_recurrence({**given, "start": start}, now)
     return replace(recurrence, unmet_since=before.unmet_since)
@@ -155,14 +155,14 @@ def _compare(
     moved: dict[str, Any] = {}
     if recurrence != before:
         moved = reschedule(job, recurrence, now)
-    at_before = max(job.occurrence_at or job.due_at, now if job.is_paused else job.created_at)
+    at_before = max(occurrence_of(job), now if job.is_paused else job.created_at)
     at_after = moved.get("occurrence_at", at_before)
     old = _preview_present(before, at_before, shown)
     new = old
     if recurrence != before:
         new = preview_series(recurrence, max(at_after, recurrence.start), shown)
     return SeriesEdit(
-        series_id=job.origin or job.id,
+        series_id=series_of(job),
         changes=tuple(_list_changes(job, recurrence, given)),
         description_before=old.description,
         description_after=new.description,
@@ -217,8 +217,7 @@ def _redefine(recurrence: Recurrence, given: Mapping[str, Any]) -> Mapping[str, 
         if getattr(recurrence, name) is not None:
             reason = "cannot be given for a schedule that has a name; leave it out"
             raise InvalidJobError(f"recurrence.{name}", reason)
-    names = (*RULE_FIELDS, "zone", "gap", "fold", "overlap", "catch_up", "jitter", "alert_after")
-    return {name: getattr(recurrence, name) for name in names} | dict(given)
+    return {name: getattr(recurrence, name) for name in RULE_FIELDS} | dict(given)
 
 
 async def _change_schedule(

@@ -27,7 +27,9 @@ from rota.errors import (
     InvalidInputError,
     StoreUnavailableError,
 )
+from rota.stores.documents import decode_body, find_document
 from rota.stores.protocol import (
+    Document,
     DocumentStore,
     DocumentWrite,
     KeptDocument,
@@ -68,9 +70,9 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 async def refuse_unfinished(store: DocumentStore) -> None:
     """Raise CopyUnfinishedError when a copy into this store has not finished."""
-    found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
+    found = await find_document(store, UNFINISHED, _KEY)
     if found is not None:
-        raise CopyUnfinishedError(_decode(found.body).source)
+        raise CopyUnfinishedError(_decode(found).source)
 
 
 class MarkedTarget:
@@ -86,8 +88,8 @@ class MarkedTarget:
     @classmethod
     async def begin(cls, store: DocumentStore, source: str) -> Self:
         """Mark the store, or take over the mark of an interrupted copy from the same source."""
-        found = (await store.read(UNFINISHED, [_KEY])).get(_KEY)
-        mark = _Mark(source=source) if found is None else _decode(found.body)
+        found = await find_document(store, UNFINISHED, _KEY)
+        mark = _Mark(source=source) if found is None else _decode(found)
         if mark.source != source:
             raise CopyRefusedError(
                 f"A copy from {mark.source} into the target was begun and is not finished: repeat "
@@ -126,7 +128,7 @@ class MarkedTarget:
         try:
             await self._put(None)
         except StoreUnavailableError:
-            if (await self._store.read(UNFINISHED, [_KEY])).get(_KEY) is not None:
+            if await find_document(self._store, UNFINISHED, _KEY) is not None:
                 await self._put(None)
 
     async def _write(self, mark: _Mark) -> None:
@@ -141,11 +143,9 @@ class MarkedTarget:
         self._version = version
 
 
-def _decode(body: bytes) -> _Mark:
-    try:
-        return msgspec.json.decode(body, type=_Mark)
-    except msgspec.DecodeError:  # written by a newer version
-        return _Mark(source="another store")
+def _decode(document: Document) -> _Mark:
+    """The mark; one that a newer version wrote names no source."""
+    return decode_body(document, _Mark, _Mark(source="another store"))
 
 
 def without_traces(records: Sequence[Record]) -> list[Record]:
@@ -166,12 +166,12 @@ async def refuse_same_store(source: DocumentStore, target: DocumentStore) -> Non
     Addresses cannot show this: one file or server can have several names. A probe document can.
     """
     said = token_bytes(16)
-    left = (await target.read(PROBE, [_PROBE_KEY])).get(_PROBE_KEY)
+    left = await find_document(target, PROBE, _PROBE_KEY)
     (version,) = await target.write_each(
         [DocumentWrite(PROBE, _PROBE_KEY, None if left is None else left.version, said)]
     )
     try:
-        heard = (await source.read(PROBE, [_PROBE_KEY])).get(_PROBE_KEY)
+        heard = await find_document(source, PROBE, _PROBE_KEY)
     finally:
         await target.write_each([DocumentWrite(PROBE, _PROBE_KEY, version, None)])
     if heard is not None and heard.body == said:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rota.clock.corrected import CorrectedClock
 from rota.clock.protocol import Clock
@@ -17,6 +17,8 @@ from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.opened import OpenStore
 from rota.stores.shards.address import PREFIX as SHARDS
 from rota.stores.shards.address import read_address as read_shards
+
+Settings = TypeVar("Settings")
 
 LOCKED_FOR = timedelta(seconds=10)
 """How long a migration waits for a locked store."""
@@ -169,18 +171,13 @@ def _memory(url: str, rest: str) -> Backend:
 
 
 def _sqlite(path: Path) -> Backend:
-    from rota.stores.sqlite.connection import SqliteSettings  # noqa: PLC0415 - loads the driver
-    from rota.stores.sqlite.inspection import (  # noqa: PLC0415 - loads the driver
-        inspect_file,
-        migrate_file,
-    )
-    from rota.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - loads the driver
+    from rota.stores.sqlite import connection, inspection, store  # noqa: PLC0415 - loads the driver
 
-    settings = SqliteSettings(path)
+    settings = connection.SqliteSettings(path)
     return Backend(
-        partial(SqliteStore.open, settings),
-        partial(inspect_file, settings),
-        lambda locked_for: migrate_file(replace(settings, busy_for=locked_for)),
+        partial(store.SqliteStore.open, settings),
+        partial(inspection.inspect_file, settings),
+        lambda locked_for: inspection.migrate_file(replace(settings, busy_for=locked_for)),
     )
 
 
@@ -214,63 +211,40 @@ def _needing_driver(store: str, driver: str, extra: str) -> Iterator[None]:
 
 def _postgres(url: str) -> Backend:
     with _needing_driver("PostgreSQL", "asyncpg", "postgres"):
-        from rota.stores.postgres.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.postgres.schema import (  # noqa: PLC0415 - loads the driver
-            inspect_database,
-            migrate_database,
-        )
-        from rota.stores.postgres.store import PostgresStore  # noqa: PLC0415 - loads the driver
-    settings = read_address(url)
-    return Backend(
-        partial(PostgresStore.open, settings),
-        partial(inspect_database, settings),
-        partial(migrate_database, settings),
+        from rota.stores.postgres import address, schema, store  # noqa: PLC0415 - loads the driver
+    settings = address.read_address(url)
+    return _bind(
+        settings, store.PostgresStore.open, schema.inspect_database, schema.migrate_database
     )
 
 
 def _redis(url: str) -> Backend:
     with _needing_driver("Redis", "redis", "redis"):
-        from rota.stores.redis.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.redis.server import (  # noqa: PLC0415 - loads the driver
-            inspect_server,
-            migrate_server,
-        )
-        from rota.stores.redis.store import RedisStore  # noqa: PLC0415 - loads the driver
-    settings = read_address(url)
-    return Backend(
-        partial(RedisStore.open, settings),
-        partial(inspect_server, settings),
-        partial(migrate_server, settings),
-    )
+        from rota.stores.redis import address, server, store  # noqa: PLC0415 - loads the driver
+    settings = address.read_address(url)
+    return _bind(settings, store.RedisStore.open, server.inspect_server, server.migrate_server)
 
 
 def _mongo(url: str) -> Backend:
     with _needing_driver("MongoDB", "pymongo", "mongo"):
-        from rota.stores.mongo.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.mongo.schema import (  # noqa: PLC0415 - loads the driver
-            inspect_database,
-            migrate_database,
-        )
-        from rota.stores.mongo.store import MongoStore  # noqa: PLC0415 - loads the driver
-    settings = read_address(url)
-    return Backend(
-        partial(MongoStore.open, settings),
-        partial(inspect_database, settings),
-        partial(migrate_database, settings),
-    )
+        from rota.stores.mongo import address, schema, store  # noqa: PLC0415 - loads the driver
+    settings = address.read_address(url)
+    return _bind(settings, store.MongoStore.open, schema.inspect_database, schema.migrate_database)
 
 
 def _mysql(url: str) -> Backend:
     with _needing_driver("MariaDB or MySQL", "asyncmy", "mysql"):
-        from rota.stores.mysql.address import read_address  # noqa: PLC0415 - as below
-        from rota.stores.mysql.schema import (  # noqa: PLC0415 - loads the driver
-            inspect_database,
-            migrate_database,
-        )
-        from rota.stores.mysql.store import MysqlStore  # noqa: PLC0415 - loads the driver
-    settings = read_address(url)
+        from rota.stores.mysql import address, schema, store  # noqa: PLC0415 - loads the driver
+    settings = address.read_address(url)
+    return _bind(settings, store.MysqlStore.open, schema.inspect_database, schema.migrate_database)
+
+
+def _bind(
+    settings: Settings,
+    open_store: Callable[[Settings], Awaitable[OpenStore]],
+    inspect: Callable[[Settings], Awaitable[StoreInspection]],
+    migrate: Callable[[Settings, timedelta], Awaitable[MigrationReport]],
+) -> Backend:
     return Backend(
-        partial(MysqlStore.open, settings),
-        partial(inspect_database, settings),
-        partial(migrate_database, settings),
+        partial(open_store, settings), partial(inspect, settings), partial(migrate, settings)
     )

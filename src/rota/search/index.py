@@ -25,6 +25,7 @@ from rota.search.segments import (
     unite,
 )
 from rota.search.terms import Clause, TermRange
+from rota.stores.documents import find_document
 from rota.stores.protocol import Document, DocumentStore, JobStore
 
 STATES, HEADS, BLOCKS, OPEN_JOBS = (
@@ -131,7 +132,7 @@ class StoredState(NamedTuple):
 
 
 async def read_state(store: DocumentStore, tenant: str) -> StoredState:
-    document = (await store.read(STATES, [tenant])).get(tenant)
+    document = await find_document(store, STATES, tenant)
     if document is None:
         return StoredState(IndexState(), None)
     return StoredState(_decode_state(document.body), document.version)
@@ -147,7 +148,7 @@ def encode_open(jobs: Sequence[OpenJob]) -> bytes:
 
 async def read_open(store: DocumentStore, key: str) -> tuple[list[OpenJob], int]:
     """The jobs of a page, and its version."""
-    document = (await store.read(OPEN_JOBS, [key])).get(key)
+    document = await find_document(store, OPEN_JOBS, key)
     return ([], 0) if document is None else (_decode_open(document.body), document.version)
 
 

@@ -35,6 +35,7 @@ from rota.search.merge import merge_segments
 from rota.search.segments import Place, build_segment, count_micros, place_of
 from rota.search.terms import STATUS, list_terms
 from rota.search.writer import IndexWriter
+from rota.stores.documents import find_document
 from rota.stores.protocol import DocumentWrite
 
 TURN_EVERY = timedelta(seconds=15)
@@ -142,7 +143,7 @@ class SearchIndexer:
         now = self._clock.now()
         if self._leased_until is not None and now < self._leased_until - LEASED_FOR / 2:
             return True
-        document = (await self._store.read(STATES, [_LEASE])).get(_LEASE)
+        document = await find_document(self._store, STATES, _LEASE)
         if document is not None:
             lease = _decode_lease(document.body)
             if lease.holder != self._name and lease.until > now:

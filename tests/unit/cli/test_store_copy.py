@@ -327,5 +327,5 @@ def test_a_job_that_cannot_be_read_is_copied_with_its_bytes(
 
 def test_help_says_how_to_go_about_it(rota: RunRota) -> None:
     shown = rota("store", "copy", "--help").out
-    for word in ("SOURCE", "TARGET", "--dry-run", "--force", "continues", "Stop what works"):
+    for word in ("SOURCE", "TARGET", "--dry-run", "--force", "continues", "stop what works"):
         assert word in shown

@@ -61,7 +61,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runtime:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     made = Runtime()
-    monkeypatch.setattr("rota.cli.serve.run_runtime", made.run)
+    monkeypatch.setattr("rota.cli.process.run_runtime", made.run)
     return made
 
 
@@ -167,7 +167,7 @@ def test_a_second_stop_ends_like_an_interrupted_program(
     rota: RunRota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rota.cli.serve.run_runtime", Runtime(RuntimeEnd.AT_ONCE).run)
+    monkeypatch.setattr("rota.cli.process.run_runtime", Runtime(RuntimeEnd.AT_ONCE).run)
     assert rota("work").status == 130
 
 
