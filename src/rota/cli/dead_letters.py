@@ -123,11 +123,14 @@ def retry(
     """
     if bool(job_ids) == all_of_them:
         raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
+    if job_ids and dry_run:
+        reason = "--dry-run needs --all: without it, exactly the given dead letters are retried"
+        raise InvalidInputError(reason, {"field": "--dry-run"})
     filters = {**which.to_filters(), "cascade": cascade}
     letter_ids = [session.find_job(each) for each in job_ids or ()]
 
     async def talk(client: Client) -> Any:
-        if letter_ids and not dry_run:
+        if letter_ids:
             return await _retry_each(client, letter_ids, why, cascade=cascade)
         plan = await client.post("/dead-letters/retry", filters)
         return plan if dry_run else await _carry_out(client, plan, why)

@@ -90,3 +90,10 @@ def test_ids_or_all_but_not_both(rota: RunRota, dead: str) -> None:
         outcome = rota("dlq", "retry", *argv)
         assert outcome.status == 2
         assert "give the ids of dead letters, or --all" in outcome.err
+
+
+def test_a_dry_run_of_given_ids_is_refused(rota: RunRota, dead: str) -> None:
+    outcome = rota("dlq", "retry", dead, "--dry-run")
+    assert outcome.status == 2
+    assert "--dry-run needs --all" in outcome.err
+    assert "1 dead letter" in rota("dlq", "list").out
