@@ -32,8 +32,8 @@ from rota.policy.watch import GateWatch, LeasedUnderLimits, LimitWatch
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import DocumentStore, DocumentWrite, HeldLease, LeaseRequest, Listener
 from rota.worker import WorkerSettings, attempts
-from rota.worker.completer import decide
-from rota.worker.job_events import emit_settled, job_stalled
+from rota.worker.completer import decide, emit_settled
+from rota.worker.job_events import job_stalled
 from rota.worker.rescuer import PAGE_SIZE
 from rota.worker.rest import DueJobs, choose_due_for, choose_rest
 

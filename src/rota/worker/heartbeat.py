@@ -135,18 +135,15 @@ class Heartbeat:
             with suppress(TimeoutError):
                 async with timeout_at(clock, self._watched_until):
                     await self._hurried.wait()
-            self._cancel_lapsed()
+            now = clock.now()
+            for attempt in self._in_order():
+                if attempt.lease_until <= now:
+                    self._executor.cancel(attempt, CancelReason.LAPSED)
 
     async def _wait_for_leases(self) -> None:
         """Virtual time does not stop for nothing; real time does not wait for conditions."""
         if self._conditional is not None:
             await self._conditional.wait_until(lambda: bool(self._flow.held))
-
-    def _cancel_lapsed(self) -> None:
-        now = self._resources.clock.now()
-        for attempt in self._in_order():
-            if attempt.lease_until <= now:
-                self._executor.cancel(attempt, CancelReason.LAPSED)
 
     def _in_order(self) -> list[Attempt]:
         """By job: the order of a set differs between runs, and a simulation is repeatable."""

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
 from rota.errors import RotaError, StoreClosedError, invalid
 from rota.jobs import Job, JobId, JobStatus
 from rota.stores.documents import decode_body
@@ -23,6 +24,7 @@ PROGRESS = "progress"
 """The collection; a key is the id of a job."""
 
 WRITTEN_EVERY = timedelta(seconds=1)
+CLOSED_WITHIN = timedelta(seconds=1)
 LONGEST_MESSAGE = 200
 
 
@@ -77,12 +79,15 @@ class ProgressWriter:
             self._note(job_id, None)
 
     async def close(self) -> None:
-        """Write what is left: the removals of the last reports."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-        if self._dirty:
-            await self._write()
+        """Write what is left, the removals of the last reports, if the store takes it in time."""
+        if self._task is None:  # nothing was reported
+            return
+        self._task.cancel()
+        with suppress(TimeoutError):
+            async with timeout_after(self._clock, CLOSED_WITHIN):
+                await asyncio.wait({self._task})
+                if self._dirty:
+                    await self._write()
 
     def _note(self, job_id: JobId, progress: Progress | None) -> None:
         self._dirty[job_id] = progress
