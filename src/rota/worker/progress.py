@@ -63,6 +63,7 @@ class ProgressWriter:
         self._store = store
         self._clock = clock
         self._loop: AbstractEventLoop = asyncio.get_running_loop()
+        self._reported: set[JobId] = set()
         self._dirty: dict[JobId, Progress | None] = {}
         self._versions: dict[JobId, int | None] = {}
         self._task: asyncio.Task[None] | None = None
@@ -70,13 +71,15 @@ class ProgressWriter:
     def report(self, job: Job, done: float, total: float | None, message: str | None) -> None:
         """Have this written soon, instead of what was reported before."""
         progress = make_progress(job, done, total, message, self._clock.now())
+        self._reported.add(job.id)
         with suppress(RuntimeError):  # the loop is closed: the worker has ended
             self._loop.call_soon_threadsafe(self._note, job.id, progress)
 
     def end(self, job_id: JobId) -> None:
         """The attempt has ended: have its report removed."""
-        if job_id in self._versions or job_id in self._dirty:
-            self._note(job_id, None)
+        if job_id in self._reported:
+            self._reported.discard(job_id)
+            self._loop.call_soon(self._note, job_id, None)  # after its reports
 
     async def close(self) -> None:
         """Write what is left, the removals of the last reports, if the store takes it in time."""
