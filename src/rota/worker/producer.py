@@ -167,7 +167,9 @@ class Producer:
         self._heartbeat.note_leases(until)
         if jobs and resources.events.wants(JobsLeased):
             resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
-        await self._begin_beside(jobs)
+        recurring = [job for job in jobs if job.recurrence is not None]
+        if recurring:
+            await self._begin_beside(recurring)
         now = resources.clock.now()
         # The store may have taken longer to answer than the leases last.
         for attempt in [it for it in (*flow.ready, *attempts) if it.lease_until <= now]:
@@ -177,11 +179,8 @@ class Producer:
             waiting = self._quarantine.admit(waiting)
         self._executor.submit(waiting)
 
-    async def _begin_beside(self, jobs: Sequence[Job]) -> None:
+    async def _begin_beside(self, recurring: Sequence[Job]) -> None:
         """Create the next occurrence now for series whose occurrences may overlap."""
-        recurring = [job for job in jobs if job.recurrence is not None]
-        if not recurring:
-            return
         now = self._resources.clock.now()
         beside = [change for job in recurring if (change := begin_beside(job, now)) is not None]
         if beside:
