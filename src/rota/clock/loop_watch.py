@@ -96,7 +96,8 @@ class LoopWatch:
         if as_duration(limit, "limit") <= timedelta(0):
             raise InvalidInputError(f"limit must be positive, not {limit}", {"field": "limit"})
         self._on_stall = on_stall
-        self._limit = limit
+        self._limit = limit.total_seconds()
+        self._interval = self._limit / _LOOKS_PER_LIMIT
         self._lock = Lock()
         self._user_count = 0
         self._lookout: _Lookout | None = None
@@ -110,8 +111,10 @@ class LoopWatch:
                 raise ClockUseError("this LoopWatch is watching another event loop")
             self._user_count += 1
             if not is_watched:
-                self._lookout = _Lookout(loop, self._limit, self._on_stall, self._is_wanted)
-                Thread(target=self._lookout.watch, name="rota-loop-watch", daemon=True).start()
+                lookout = self._lookout = _Lookout(loop, get_ident())
+                Thread(
+                    target=self._watch, args=(lookout,), name="rota-loop-watch", daemon=True
+                ).start()
 
     def stop(self) -> None:
         """Undo one ``start``."""
@@ -134,63 +137,54 @@ class LoopWatch:
                 self._lookout = None
             return self._lookout is lookout
 
-
-class _Lookout:
-    """The thread's work."""
-
-    def __init__(
-        self,
-        loop: AbstractEventLoop,
-        limit: timedelta,
-        on_stall: Callable[[Stall], None],
-        is_wanted: Callable[["_Lookout"], bool],
-    ) -> None:
-        self.loop = loop
-        self._loop_thread = get_ident()
-        self._limit = limit.total_seconds()
-        self._interval = self._limit / _LOOKS_PER_LIMIT
-        self._on_stall = on_stall
-        self._is_wanted = is_wanted
-
-    def watch(self) -> None:
+    def _watch(self, lookout: "_Lookout") -> None:
+        """The thread."""
         pause = Event()
-        while self._is_wanted(self):
+        while self._is_wanted(lookout):
             pause.wait(self._interval)
-            if not _is_at_rest(self._frame()) and not self._time_one_turn():
+            if not _is_at_rest(lookout.frame()) and not self._time_one_turn(lookout):
                 return
 
-    def _time_one_turn(self) -> bool:
+    def _time_one_turn(self, lookout: "_Lookout") -> bool:
         """Ask the loop to turn once and report it if it is too slow. False when it was closed."""
         asked_at, turned = monotonic(), Event()
         try:
-            self.loop.call_soon_threadsafe(turned.set)
+            lookout.loop.call_soon_threadsafe(turned.set)
         except RuntimeError:  # closed
             return False
-        if not turned.wait(self._limit) and self._is_wanted(self):
-            self._follow(asked_at, turned)
+        if not turned.wait(self._limit) and self._is_wanted(lookout):
+            self._follow(lookout, asked_at, turned)
         return True
 
-    def _follow(self, since: float, turned: Event) -> None:
+    def _follow(self, lookout: "_Lookout", since: float, turned: Event) -> None:
         """Report the stall now, and again when it is over."""
-        task, frame = asyncio.current_task(self.loop), self._frame()
+        task = asyncio.current_task(lookout.loop)
         stall = Stall(
             task_name=task.get_name() if task is not None else None,
-            where=describe_stack(frame),
+            where=describe_stack(lookout.frame()),
             blocked_for=timedelta(seconds=monotonic() - since),
         )
         self._on_stall(stall)
-        while not turned.wait(self._interval) and self._is_wanted(self):
+        while not turned.wait(self._interval) and self._is_wanted(lookout):
             pass
         self._on_stall(
             replace(stall, blocked_for=timedelta(seconds=monotonic() - since), is_over=True)
         )
 
-    def _frame(self) -> FrameType | None:
+
+@dataclass(frozen=True, eq=False)
+class _Lookout:
+    """A loop that is watched, and its thread."""
+
+    loop: AbstractEventLoop
+    thread_id: int
+
+    def frame(self) -> FrameType | None:
         """The current frame of the loop's thread.
 
         There is no public way to see another thread's stack.
         """
-        return sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - see above
+        return sys._current_frames().get(self.thread_id)  # noqa: SLF001 - see above
 
 
 def _is_at_rest(frame: FrameType | None) -> bool:

@@ -1,7 +1,6 @@
 """``asyncio.timeout`` for any clock."""
 
 import asyncio
-from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -80,15 +79,12 @@ class Timeout:
         if self._when <= self._clock.now():
             self._alarm = loop.call_soon(self._expire, task)
             return
-        alarm = loop.create_task(self._wait(self._when))
+        # A duration is waited for as elapsed time: setting the clock must not change it.
+        clock, lasting = self._clock, self._duration
+        wait = clock.sleep_until(self._when) if lasting is None else clock.sleep(lasting)
+        alarm = loop.create_task(wait)
         alarm.add_done_callback(partial(self._on_alarm, task))
         self._alarm = alarm
-
-    def _wait(self, when: datetime) -> Coroutine[Any, Any, None]:
-        """A duration is waited for as elapsed time: setting the clock must not change it."""
-        if self._duration is None:
-            return self._clock.sleep_until(when)
-        return self._clock.sleep(self._duration)
 
     def _disarm(self) -> None:
         alarm, self._alarm = self._alarm, None

@@ -78,7 +78,7 @@ def read_word(value: object, field: str) -> str:
 
 
 def read_number(value: object, field: str, lowest: int, highest: int) -> int:
-    number = require(int, value, field, "an integer")
+    number = value if type(value) is int else require(int, value, field, "an integer")
     if not lowest <= number <= highest:
         raise InvalidJobError(field, f"must be from {lowest} to {highest}, got {short(number)}")
     return number
@@ -99,7 +99,9 @@ def read_instant(value: object, field: str) -> datetime:
     try:
         if isinstance(value, str):
             return parse_instant(value, field)
-        return to_utc(require(datetime, value, field, "an instant"), field)
+        if type(value) is not datetime:
+            value = require(datetime, value, field, "an instant")
+        return to_utc(value, field)
     except InvalidJobError:
         raise
     except OverflowError as error:

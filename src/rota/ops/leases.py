@@ -40,8 +40,8 @@ from rota.stores.protocol import (
     Listener,
 )
 from rota.worker import WorkerSettings, attempts
-from rota.worker.completer import decide
-from rota.worker.job_events import emit_settled, job_stalled
+from rota.worker.completer import decide, emit_settled
+from rota.worker.job_events import job_stalled
 from rota.worker.rescuer import PAGE_SIZE
 from rota.worker.rest import DueJobs, choose_due_for, choose_rest
 

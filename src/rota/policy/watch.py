@@ -147,7 +147,7 @@ class StoredSettings(Generic[Value]):
             and get_running_loop().time() < until_loop
         )
 
-    async def refresh(self, now: datetime, recent_for: timedelta) -> bool:
+    async def read_changes(self, now: datetime, recent_for: timedelta) -> bool:
         """Read changes, unless the last look is that recent. Returns whether it read.
 
         A look is not recent if this process has changed something since. Store errors are raised,
@@ -191,7 +191,7 @@ def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> b
     return instant is not None and instant <= now < instant + lasting
 
 
-class GateWatch:
+class GateWatch(StoredSettings[Entry]):
     """A gate that follows the store. Call ``refresh`` before ``judge``.
 
     It also asks the gates in ``more``, and refreshes them if they can be refreshed. With ``spread``
@@ -214,9 +214,7 @@ class GateWatch:
         spread: Spread | None = None,
         refresh_for: timedelta = REFRESH_FOR,
     ) -> None:
-        self._stored: StoredSettings[Entry] = StoredSettings(
-            store, GATES, GATE_CHANGES, decode_entry
-        )
+        super().__init__(store, GATES, GATE_CHANGES, decode_entry)
         self.is_open_to_all = False
         """Whether no gate can hold back any job, by what was read."""
         self._more = tuple(more)
@@ -228,10 +226,6 @@ class GateWatch:
         self._waiting: dict[datetime, int] = {}
         self._turn = Lock()
 
-    @property
-    def damages(self) -> tuple[Damage, ...]:
-        return self._stored.damages
-
     async def refresh(self, now: datetime) -> bool:
         """Read changes, unless that happened a moment ago. Returns whether the gates were read.
 
@@ -242,10 +236,6 @@ class GateWatch:
         for gate in self._refreshed:
             await gate.refresh(now)
         return was_read
-
-    def is_fresh(self, now: datetime) -> bool:
-        """Whether a handler may start by what was read."""
-        return self._stored.is_fresh(now)
 
     async def renew(self, now: datetime) -> None:
         """Read stored changes, however recent the last look is."""
@@ -266,9 +256,9 @@ class GateWatch:
         await self._refresh(now, RENEW_AFTER)
 
     async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
-        was_read = await self._stored.refresh(now, recent_for)
+        was_read = await self.read_changes(now, recent_for)
         if was_read:
-            settings = self._settings = make_gate_settings(self._stored.values.values())
+            settings = self._settings = make_gate_settings(self.values.values())
             self._gate = Chain((settings, *self._more)) if self._more else settings
             self.is_open_to_all = settings.is_open_to_all and not self._more
         if self._waiting:
@@ -368,41 +358,35 @@ class LeasedUnderLimits(NamedTuple):
     again_at: datetime | None = None
 
 
-class LimitWatch:
+class LimitWatch(StoredSettings[Limit]):
     """Leases jobs under the stored limits, which it reads every few seconds.
 
     An unreadable document is listed in ``damages``; its last readable version still applies.
     """
 
     def __init__(self, store: LimitStore, *, refresh_for: timedelta = REFRESH_FOR) -> None:
-        self._store = store
+        super().__init__(store, LIMITS, LIMIT_CHANGES, decode_limit)
+        self._jobs = store
         self._refresh_for = refresh_for
-        self._stored: StoredSettings[Limit] = StoredSettings(
-            store, LIMITS, LIMIT_CHANGES, decode_limit
-        )
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The current limits, in key order."""
-        return tuple(self._stored.values.values())
-
-    @property
-    def damages(self) -> tuple[Damage, ...]:
-        return self._stored.damages
+        return tuple(self.values.values())
 
     async def refresh(self, now: datetime) -> bool:
         """Read changes, unless that happened a moment ago. Returns whether the limits were read.
 
         Store errors are raised, and the last read still applies.
         """
-        return await self._stored.refresh(now, self._refresh_for)
+        return await self.read_changes(now, self._refresh_for)
 
     async def refresh_ahead(self, now: datetime) -> None:
         """Read changes when half of the refresh interval has passed.
 
         Done while idle, this saves the next job the wait.
         """
-        await self._stored.refresh(now, self._refresh_for / 2)
+        await self.read_changes(now, self._refresh_for / 2)
 
     async def lease(self, request: LeaseRequest, now: datetime) -> LeasedUnderLimits:
         """As ``JobStore.lease``, under the limits that apply to the request.
@@ -410,15 +394,15 @@ class LimitWatch:
         Until the first successful read it leases nothing and raises the store's error.
         """
         await self.refresh(now)
-        limits = [limit for limit in self._stored.values.values() if _concerns(limit, request)]
+        limits = [limit for limit in self.values.values() if _concerns(limit, request)]
         if not limits:
-            return LeasedUnderLimits(await self._store.lease(request, now))
+            return LeasedUnderLimits(await self._jobs.lease(request, now))
         rates = {_key(limit): limit.rate for limit in limits if limit.rate is not None}
         if not rates:
             return LeasedUnderLimits(
-                await self._store.lease(_limited(request, limits), now), is_limited=True
+                await self._jobs.lease(_limited(request, limits), now), is_limited=True
             )
-        due_at = await self._store.next_due_at(now, request.queues, request.tenants)
+        due_at = await self._jobs.next_due_at(now, request.queues, request.tenants)
         if due_at is None or due_at > now:  # don't move tokens back and forth for nothing
             return LeasedUnderLimits((), is_limited=True)
         return await self._lease_at_rate(request, limits, rates, now)
@@ -431,7 +415,7 @@ class LimitWatch:
         When the outcome of the lease is unknown, the tokens stay spent.
         """
         reserved = await reserve(self._store, rates, request.limit, now)
-        jobs = await self._store.lease(_limited(request, limits, reserved.counts), now)
+        jobs = await self._jobs.lease(_limited(request, limits, reserved.counts), now)
         unused = {
             _key(limit): reserved.counts[_key(limit)] - _count_in(limit, jobs)
             for limit in limits

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from math import isfinite
 from secrets import randbits
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -67,8 +67,6 @@ _SECOND = timedelta(seconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _LOWEST_PRIORITY = 5
 _OUTER_NAMES = {"due_at": "run_at", "recurrence.zone": "tz", "recurrence.start": "start_from"}
-
-Value = TypeVar("Value")
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -422,8 +420,8 @@ def read_rule(rule: Rule) -> Any:
         "cron": rule.cron,
         "interval": _read_duration(rule.interval, "interval"),
         "zone": _read_zone(rule.tz, is_needed=rule.interval is None),
-        "start": _read_optional(rule.start_from, "start_from", read_moment),
-        "until": _read_optional(rule.until, "until", read_moment),
+        "start": _read_optional(rule.start_from, "start_from"),
+        "until": _read_optional(rule.until, "until"),
         "count": rule.count,
         "gap": rule.gap,
         "fold": rule.fold,
@@ -483,7 +481,8 @@ def _read_key(key: object, payload: Mapping[str, Any]) -> str | None:
 
 
 def _from_payload(payload: Mapping[str, Any], name: str) -> str | None:
-    return _read_optional(payload.get(name), f"payload.{name}", read_name)
+    value = payload.get(name)
+    return None if value is None else read_name(value, f"payload.{name}")
 
 
 def _read_duration(value: object, field: str) -> object:
@@ -503,5 +502,5 @@ def _read_zone(value: object, *, is_needed: bool) -> str:
     return value.key if isinstance(value, ZoneInfo) else require(str, value, "tz", "a time zone")
 
 
-def _read_optional(value: object, field: str, read: Callable[[object, str], Value]) -> Value | None:
-    return None if value is None else read(value, field)
+def _read_optional(value: object, field: str) -> datetime | None:
+    return None if value is None else read_moment(value, field)

@@ -5,7 +5,7 @@ writes, and a single job is written at once.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rota.clock.idle import call_in_thread
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
-from rota.events import JobFailed
+from rota.events import EventEmitter, JobFailed, JobSettled
 from rota.fleet.outage import StoreRetry
 from rota.jobs import (
     Change,
@@ -26,10 +26,12 @@ from rota.jobs import (
     decide_defer,
     decide_outcome,
 )
+from rota.jobs.transitions import SUCCEEDED
 from rota.policy.gates import Closed
 from rota.stores.protocol import Applied
 from rota.worker.attempts import Flow, Settlement
-from rota.worker.job_events import emit_settled, job_not_settled
+from rota.worker.context import CancelReason
+from rota.worker.job_events import STALE, job_not_settled, job_settled, lease_lost
 from rota.worker.settings import Resources
 
 LARGEST_WRITE = 1_000
@@ -169,6 +171,19 @@ def decide(
         at = outcome.reopens_at if outcome.reopens_at > now else now + SHORTEST_DEFERRAL
         return decide_defer(job, at, outcome.reason, now)
     return decide_outcome(job, outcome, now, chance, started_at)
+
+
+def emit_settled(events: EventEmitter, batch: Iterable[Settlement]) -> None:
+    """Emit what was written. An event without listeners or log is not created."""
+    wants_all = events.wants(JobSettled)
+    for it in batch:
+        if it.is_stale:
+            if it.attempt.cancel_reason is not CancelReason.LOST:  # else emitted when noticed
+                events.emit(lease_lost(it.attempt, STALE))
+        elif it.change is not None:
+            written = it.change.attempt
+            if wants_all or (written is not None and written.outcome != SUCCEEDED):
+                events.emit(job_settled(it, it.change))
 
 
 def is_written(change: Change, stored: Job | None) -> bool:

@@ -87,7 +87,7 @@ class Facilities:
     """What the attempts of one run share: ``state`` is the value of the worker's lifespan."""
 
     progress: ProgressSink
-    processes: ProcessRunner | None = None
+    open_processes: Callable[[], ProcessRunner] | None = None
     open_ledger: Callable[[], Ledger] | None = None
     open_audit: Callable[[str], TenantAudit] | None = None
     state: Any = None
@@ -228,10 +228,11 @@ class Context(AttemptFacts):
         ``target`` comes from ``rota.worker.processes.ProcessCall``. A cancelled call kills the
         child if it does not end within a second.
         """
-        processes = None if self._facilities is None else self._facilities.processes
-        if processes is None:
+        open_processes = None if self._facilities is None else self._facilities.open_processes
+        if open_processes is None:
             raise InvalidInputError("this context was made without a worker", {"field": "target"})
-        return await processes.call(target, self, self.payload if payload is None else payload)
+        payload = self.payload if payload is None else payload
+        return await open_processes().call(target, self, payload)
 
     async def once(
         self,

@@ -9,11 +9,14 @@ import asyncio
 import inspect
 from asyncio import CancelledError, Future, Task
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Coroutine, Generator, Iterable
 from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
+from types import coroutine
 from typing import Any
 
 from rota.clock.idle import in_flight, is_current, turn
@@ -31,12 +34,12 @@ from rota.worker.attempts import (
     classify,
     failed,
 )
-from rota.worker.calls import Threads, isolated
 from rota.worker.context import CallNext, CancelReason, Context, Facilities
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
 from rota.worker.job_log import begin_capture
 from rota.worker.registry import Handler
 from rota.worker.settings import Resources
+from rota.worker.threads import Threads
 
 BREATH_AFTER = timedelta(milliseconds=5)
 BREATH_COUNT = 500
@@ -68,25 +71,23 @@ def is_worn_out(leaked_count: int, concurrency: int) -> bool:
     return leaked_count >= max(concurrency, LEAKS_TOLERATED + 1)
 
 
+@dataclass(slots=True, eq=False)
 class Slot:
     """A place in which jobs run, one at a time. ``is_retired``: it takes no more jobs."""
 
-    __slots__ = ("attempt", "is_retired", "name", "task")
-
-    def __init__(self) -> None:
-        self.name = f"rota slot {next(_numbers)}"
-        self.attempt: Attempt | None = None
-        self.task: Task[None] | None = None
-        self.is_retired = False
+    name: str
+    attempt: Attempt | None = None
+    task: "Task[None] | None" = None
+    is_retired: bool = False
 
 
+@dataclass(slots=True)
 class Leaks:
     """Handlers that went on after they were cancelled; ``tasks`` are those that still do."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.tasks: set[Task[None]] = set()
-        self.has_worn_out = False
+    count: int = 0
+    tasks: "set[Task[None]]" = field(default_factory=set)
+    has_worn_out: bool = False
 
     def add(self, task: "Task[None] | None", concurrency: int) -> None:
         self.count += 1
@@ -105,7 +106,7 @@ class Executor:
         self._resources = resources
         self._flow = flow
         self.facilities = facilities
-        self._threads = Threads()
+        self._threads: Threads | None = None
         self._idle: deque[Future[None]] = deque()
         self._is_waking = False
         self._watches: set[Task[None]] = set()
@@ -153,7 +154,8 @@ class Executor:
     async def close(self) -> None:
         """End the slots; leaked handlers are not waited for."""
         self._is_closed = True
-        self._threads.close()
+        if self._threads is not None:
+            self._threads.close()
         tasks = [slot.task for slot in self.slots.values() if slot.task is not None]
         for task in (*tasks, *self._watches, *self.leaks.tasks):
             task.cancel()
@@ -216,7 +218,7 @@ class Executor:
                 return Result(held_back)
             if handler is None:
                 return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            context = self._begin(attempt)
+            context = attempt.context = Context(job, attempt.started_at, self.facilities)
             return classify(await self._call(handler, attempt, context), handler.encode)
         except CancelledError as error:
             return _classify_cancellation(slot, attempt, error)
@@ -261,15 +263,11 @@ class Executor:
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
 
-    def _begin(self, attempt: Attempt) -> Context:
-        context = attempt.context = Context(attempt.job, attempt.started_at, self.facilities)
-        if self._resources.events.wants(JobStarted):
-            self._resources.events.emit(job_started(attempt))
-        return context
-
     async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """What the handler returns. A handler that takes longer than its timeout is cancelled."""
         settings, alarm = self._resources.settings, None
+        if self._resources.events.wants(JobStarted):
+            self._resources.events.emit(job_started(attempt))
         if settings.captures_logs:
             attempt.log = begin_capture(self._resources.clock)
         if handler.timeout is not None:
@@ -309,6 +307,7 @@ class Executor:
 
         The wait ends when the slot is given up.
         """
+        self._threads = self._threads or Threads()
         future = self._threads.call(handler.work, context)
         with in_flight():
             while not future.done():
@@ -372,7 +371,7 @@ class Executor:
                 return
         if len(self.slots) < self._resources.settings.concurrency:
             self._is_waking = True
-            slot = Slot()
+            slot = Slot(f"rota slot {next(_numbers)}")
             self.slots[slot.name] = slot
             slot.task = asyncio.create_task(self._serve(slot), name=slot.name)
 
@@ -383,6 +382,30 @@ class Executor:
             await rest
         finally:
             self._is_waking = False
+
+
+@coroutine
+def isolated(work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """``await`` this to run ``work`` in a copy of the current context, without a new task.
+
+    A slot lives long and runs many jobs: a context variable that a handler sets must not reach the
+    next one.
+    """
+    run = copy_context().run
+    try:
+        waits_for = run(work.send, None)
+        while True:
+            try:
+                answer = yield waits_for
+            except GeneratorExit:
+                run(work.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - the coroutine's to deal with
+                waits_for = run(work.throw, error)
+            else:
+                waits_for = run(work.send, answer)
+    except StopIteration as end:
+        return end.value
 
 
 async def _wait_for_thread(future: "Future[Any]", attempt: Attempt) -> None:

@@ -135,18 +135,15 @@ class Heartbeat:
             with suppress(TimeoutError):
                 async with timeout_at(clock, self._watched_until):
                     await self._hurried.wait()
-            self._cancel_lapsed()
+            now = clock.now()
+            for attempt in self._in_order():
+                if attempt.lease_until <= now:
+                    self._executor.cancel(attempt, CancelReason.LAPSED)
 
     async def _wait_for_leases(self) -> None:
         """Virtual time does not stop for nothing; real time does not wait for conditions."""
         if self._conditional is not None:
             await self._conditional.wait_until(lambda: bool(self._flow.held))
-
-    def _cancel_lapsed(self) -> None:
-        now = self._resources.clock.now()
-        for attempt in self._in_order():
-            if attempt.lease_until <= now:
-                self._executor.cancel(attempt, CancelReason.LAPSED)
 
     def _in_order(self) -> list[Attempt]:
         """By job: the order of a set differs between runs, and a simulation is repeatable."""
@@ -161,32 +158,34 @@ class _BeatThread:
         self._resources = resources
         self._stopped = Event()
         self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._ended = asyncio.Event()
+        self._error: BaseException | None = None
 
     async def run(self) -> None:
         """Beat until cancelled; then wait a moment for the thread to end."""
         keeper = self._resources.store.make_keeper()
         Thread(target=self._serve, args=(keeper,), name="rota-heartbeat", daemon=True).start()
         try:
-            await asyncio.shield(self._ended)
+            await self._ended.wait()
         finally:
             self._stopped.set()
             with suppress(TimeoutError):
                 async with timeout_after(self._resources.clock, CLOSED_AFTER):
-                    await asyncio.shield(self._ended)
+                    await self._ended.wait()
+            if self._error is not None:
+                raise self._error
 
     def _serve(self, keeper: LeaseKeeper) -> None:
         """The thread."""
-        error: BaseException | None = None
         try:
             pause = self._heartbeat.interval
             while not self._stopped.wait(pause.total_seconds()):
                 pause = self._beat(keeper)
-        except BaseException as raised:  # noqa: BLE001 - raised again where run() is awaited
-            error = raised
+        except BaseException as error:  # noqa: BLE001 - raised again where run() is awaited
+            self._error = error
         finally:
             keeper.close()
-        self._call(self._end, error)
+        self._call(self._ended.set)
 
     def _beat(self, keeper: LeaseKeeper) -> timedelta:
         heartbeat = self._heartbeat
@@ -209,11 +208,3 @@ class _BeatThread:
             self._loop.call_soon_threadsafe(report, *arguments)
         except RuntimeError:  # the loop is closed
             self._stopped.set()
-
-    def _end(self, error: BaseException | None) -> None:
-        if self._ended.done():
-            return
-        if error is None:
-            self._ended.set_result(None)
-        else:
-            self._ended.set_exception(error)

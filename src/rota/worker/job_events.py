@@ -1,12 +1,10 @@
 """The events of a worker about its jobs."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from rota.errors import describe_error
 from rota.events import (
-    EventEmitter,
     HandlerLeaked,
     JobDeferred,
     JobEvent,
@@ -22,9 +20,8 @@ from rota.jobs import Change, Interrupted, Job, Lease, Skipped, Snoozed, Succeed
 from rota.jobs.transitions import SUCCEEDED
 from rota.policy.gates import Closed
 from rota.worker.attempts import Attempt, Settlement
-from rota.worker.context import CancelReason
 
-OUTCOME_NAMES: dict[type, str] = {
+_OUTCOME_NAMES: dict[type, str] = {
     Succeeded: "succeeded",
     Snoozed: "snoozed",
     Skipped: "skipped",
@@ -37,28 +34,13 @@ STALE = "stale completion: the lease had passed on before it was written"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def emit_settled(events: EventEmitter, batch: Iterable[Settlement]) -> None:
-    """Emit what was written. An event without listeners or log is not created."""
-    wants_all = events.wants(JobSettled)
-    for settlement in batch:
-        attempt, change = settlement.attempt, settlement.change
-        if settlement.is_stale:
-            if attempt.cancel_reason is not CancelReason.LOST:  # else emitted when it was noticed
-                events.emit(lease_lost(attempt, STALE))
-        elif change is not None and (wants_all or _is_failure(change)):
-            events.emit(_settled(settlement, change))
-
-
-def _is_failure(change: Change) -> bool:
-    return change.attempt is not None and change.attempt.outcome != SUCCEEDED
-
-
-def _settled(settlement: Settlement, change: Change) -> JobEvent:
+def job_settled(settlement: Settlement, change: Change) -> JobEvent:
+    """What was written of an ended attempt: it was deferred, has ended, or failed."""
     attempt, job, outcome = settlement.attempt, change.job, settlement.result.outcome
     if isinstance(outcome, Closed):
         return JobDeferred(until=job.due_at, reason=outcome.reason, **_named(attempt.job))
     if change.attempt is None or change.attempt.outcome == SUCCEEDED:
-        return JobSettled(outcome=OUTCOME_NAMES[type(outcome)], **_timed(attempt, job))
+        return JobSettled(outcome=_OUTCOME_NAMES[type(outcome)], **_timed(attempt, job))
     return JobFailed(
         outcome=change.attempt.outcome,
         err_code=settlement.result.error_code,
@@ -70,7 +52,7 @@ def _settled(settlement: Settlement, change: Change) -> JobEvent:
 
 
 def job_started(attempt: Attempt) -> JobStarted:
-    return JobStarted(wait_ms=wait_ms(attempt.job), **_named(attempt.job))
+    return JobStarted(wait_ms=_wait_ms(attempt.job), **_named(attempt.job))
 
 
 def handler_leaked(attempt: Attempt, leaked_count: int) -> HandlerLeaked:
@@ -103,13 +85,13 @@ def job_stalled(before: Job, lease: Lease, after: Job) -> JobStalled:
 def _timed(attempt: Attempt, job: Job) -> dict[str, Any]:
     return {
         "state": rail_word(job.status, job.ending),
-        "wait_ms": wait_ms(attempt.job),
+        "wait_ms": _wait_ms(attempt.job),
         "duration_ms": max((attempt.ended_at - attempt.started_at) / _MILLISECOND, 0.0),
         **_named(attempt.job),
     }
 
 
-def wait_ms(job: Job) -> float:
+def _wait_ms(job: Job) -> float:
     """From when the job was due until it was leased."""
     waited = timedelta(0) if job.lease is None else job.lease.taken_at - job.due_at
     return max(waited / _MILLISECOND, 0.0)

@@ -137,10 +137,12 @@ class Producer:
         now = clock.now()
         last.finished_count, last.asked_at = self._flow.finished_count, now
         try:
-            jobs = await self._take(request, now)
+            result = await resources.limits.lease(request, now)
         except (StoreError, asyncio.CancelledError):
             self.unanswered.append(now)
             raise
+        jobs, self._flow.is_limited = result.jobs, result.is_limited
+        last.result = result._replace(jobs=())
         last.asking_for = clock.now() - now
         if jobs:
             last.after_tenant, last.found_at = jobs[-1].tenant, now
@@ -158,12 +160,6 @@ class Producer:
         last.reach = min(2 * last.reach, self._resources.settings.batch)
         return count
 
-    async def _take(self, request: LeaseRequest, now: datetime) -> Sequence[Job]:
-        result = await self._resources.limits.lease(request, now)
-        self._last.result = result._replace(jobs=())
-        self._flow.is_limited = result.is_limited
-        return result.jobs
-
     async def _pass_on(self, jobs: Sequence[Job], until: datetime) -> None:
         resources, flow = self._resources, self._flow
         attempts = [Attempt(job, until) for job in jobs]
@@ -171,19 +167,20 @@ class Producer:
         self._heartbeat.note_leases(until)
         if jobs and resources.events.wants(JobsLeased):
             resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
-        await self._begin_beside(jobs)
+        recurring = [job for job in jobs if job.recurrence is not None]
+        if recurring:
+            await self._begin_beside(recurring)
         now = resources.clock.now()
         # The store may have taken longer to answer than the leases last.
         for attempt in [it for it in (*flow.ready, *attempts) if it.lease_until <= now]:
             self._executor.cancel(attempt, CancelReason.LAPSED)
-        waiting = [it for it in attempts if it.stage is Stage.WAITING]
-        self._executor.submit(self._quarantine.admit(waiting))
+        waiting: Sequence[Attempt] = [it for it in attempts if it.stage is Stage.WAITING]
+        if any([job.loss_count for job in jobs]):  # noqa: C419 - a list is made faster
+            waiting = self._quarantine.admit(waiting)
+        self._executor.submit(waiting)
 
-    async def _begin_beside(self, jobs: Sequence[Job]) -> None:
+    async def _begin_beside(self, recurring: Sequence[Job]) -> None:
         """Create the next occurrence now for series whose occurrences may overlap."""
-        recurring = [job for job in jobs if job.recurrence is not None]
-        if not recurring:
-            return
         now = self._resources.clock.now()
         beside = [change for job in recurring if (change := begin_beside(job, now)) is not None]
         if beside:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from rota.clock.protocol import Clock
+from rota.clock.timeout import timeout_after
 from rota.errors import RotaError, StoreClosedError, invalid
 from rota.jobs import Job, JobId, JobStatus
 from rota.stores.documents import decode_body
@@ -23,6 +24,7 @@ PROGRESS = "progress"
 """The collection; a key is the id of a job."""
 
 WRITTEN_EVERY = timedelta(seconds=1)
+CLOSED_WITHIN = timedelta(seconds=1)
 LONGEST_MESSAGE = 200
 
 
@@ -61,6 +63,7 @@ class ProgressWriter:
         self._store = store
         self._clock = clock
         self._loop: AbstractEventLoop = asyncio.get_running_loop()
+        self._reported: set[JobId] = set()
         self._dirty: dict[JobId, Progress | None] = {}
         self._versions: dict[JobId, int | None] = {}
         self._task: asyncio.Task[None] | None = None
@@ -68,21 +71,26 @@ class ProgressWriter:
     def report(self, job: Job, done: float, total: float | None, message: str | None) -> None:
         """Have this written soon, instead of what was reported before."""
         progress = make_progress(job, done, total, message, self._clock.now())
+        self._reported.add(job.id)
         with suppress(RuntimeError):  # the loop is closed: the worker has ended
             self._loop.call_soon_threadsafe(self._note, job.id, progress)
 
     def end(self, job_id: JobId) -> None:
         """The attempt has ended: have its report removed."""
-        if job_id in self._versions or job_id in self._dirty:
-            self._note(job_id, None)
+        if job_id in self._reported:
+            self._reported.discard(job_id)
+            self._loop.call_soon(self._note, job_id, None)  # after its reports
 
     async def close(self) -> None:
-        """Write what is left: the removals of the last reports."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-        if self._dirty:
-            await self._write()
+        """Write what is left, the removals of the last reports, if the store takes it in time."""
+        if self._task is None:  # nothing was reported
+            return
+        self._task.cancel()
+        with suppress(TimeoutError):
+            async with timeout_after(self._clock, CLOSED_WITHIN):
+                await asyncio.wait({self._task})
+                if self._dirty:
+                    await self._write()
 
     def _note(self, job_id: JobId, progress: Progress | None) -> None:
         self._dirty[job_id] = progress

@@ -6,6 +6,7 @@ which was never suspected before. All other jobs run on beside it; none waits fo
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from rota.clock.protocol import later
@@ -31,22 +32,20 @@ _SHORTEST_WAIT, _LONGEST_WAIT = timedelta(seconds=1), timedelta(minutes=1)
 WAITS = "waits until another job that lost its worker has ended here"
 
 
+@dataclass(slots=True)
 class Quarantine:
     """The suspects of one worker that run or are about to; others are deferred for a moment.
 
     A suspect that waits is not held: it would be lost together with the one that runs.
     """
 
-    def __init__(self, resources: Resources, flow: Flow) -> None:
-        self._resources = resources
-        self._flow = flow
-        self._suspects: list[Attempt] = []
-        self._deferred_count = 0
+    _resources: Resources
+    _flow: Flow
+    _suspects: list[Attempt] = field(default_factory=list)
+    _deferred_count: int = 0
 
     def admit(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
-        """The attempts that may start now."""
-        if not any([it.job.loss_count for it in attempts]):  # noqa: C419 - a list is made faster
-            return attempts
+        """The attempts that may start now; only those that have lost a worker can be suspects."""
         now = self._resources.clock.now()
         return [it for it in attempts if not self._is_suspect(it) or self._may_start(it, now)]
 

@@ -271,13 +271,10 @@ class _Run:
         self._resources = resources
         self._flow = Flow()
         self._completer = Completer(resources, self._flow)
-        settings = resources.settings
-        self._processes = Processes(
-            settings.concurrency, settings.jobs_per_process, resources.events
-        )
+        self._processes: Processes | None = None
         facilities = Facilities(
             ProgressWriter(resources.store, resources.clock),
-            self._processes,
+            self._open_processes,
             partial(Ledger, resources.store, resources.clock),
             partial(
                 TenantAudit,
@@ -342,7 +339,7 @@ class _Run:
                 try:
                     await self._hand_back()
                     await self._write_the_last()
-                    await self._remove_progress()
+                    await self._executor.facilities.progress.close()
                 finally:
                     await self._end_tasks()
         if self._failure is not None:
@@ -433,28 +430,31 @@ class _Run:
             async with timeout_after(self._resources.clock, LAST_MOMENT):
                 await rescuer.reclaim()
 
-    async def _remove_progress(self) -> None:
-        with suppress(TimeoutError):
-            async with timeout_after(self._resources.clock, LAST_MOMENT):
-                await self._executor.facilities.progress.close()
-
     async def _end_tasks(self) -> None:
         tasks = [task for task in self._tasks.values() if not task.done()]
         for task in tasks:
             task.cancel()
         await self._executor.close()
-        await self._processes.close()
+        if self._processes is not None:
+            await self._processes.close()
         if tasks:
             await asyncio.wait(tasks)
 
+    def _open_processes(self) -> Processes:
+        if self._processes is None:
+            settings, events = self._resources.settings, self._resources.events
+            self._processes = Processes(settings.concurrency, settings.jobs_per_process, events)
+        return self._processes
+
     def _make_report(self, manner: StopManner) -> StopReport:
+        processes = self._processes
         return StopReport(
             manner=manner,
             handed_back_count=self._completer.handed_back_count,
             leaked_count=self._executor.leaks.count,
             unwritten_count=len(self._flow.ended),
-            child_count=self._processes.started_count,
-            killed_count=self._processes.killed_count,
+            child_count=0 if processes is None else processes.started_count,
+            killed_count=0 if processes is None else processes.killed_count,
         )
 
     def _emit_stopping(self) -> None:

@@ -156,22 +156,26 @@ async def test_one_watch_watches_one_loop_at_a_time(reports: Reports) -> None:
 
 
 async def test_a_loop_that_turns_in_time_is_not_reported(reports: Reports) -> None:
-    patient = timedelta(seconds=PATIENCE)
-    lookout = _Lookout(asyncio.get_running_loop(), patient, reports, lambda _: True)
-    assert await asyncio.to_thread(lookout._time_one_turn)
+    watch = LoopWatch(reports, limit=timedelta(seconds=PATIENCE))
+    lookout = _Lookout(asyncio.get_running_loop(), threading.get_ident())
+    assert await asyncio.to_thread(watch._time_one_turn, lookout)
     assert reports.stalls == []
 
 
-def test_it_ends_when_the_loop_is_closed_under_it(reports: Reports) -> None:
+def test_it_ends_when_the_loop_is_closed_under_it(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop = asyncio.new_event_loop()
     loop.close()
+    watch = LoopWatch(reports, limit=LIMIT)
     asked: list[_Lookout] = []
 
     def is_wanted(lookout: _Lookout) -> bool:
         asked.append(lookout)
         return True
 
-    _Lookout(loop, LIMIT, reports, is_wanted).watch()
+    monkeypatch.setattr(watch, "_is_wanted", is_wanted)
+    watch._watch(_Lookout(loop, threading.get_ident()))
     assert len(asked) == 1
     assert reports.stalls == []
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from rota.clock.idle import turn
-from rota.worker.calls import isolated
+from rota.worker.executor import isolated
 
 variable = ContextVar("variable", default="outside")
 

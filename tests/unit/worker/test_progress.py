@@ -7,7 +7,7 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, HookedStore, Workshop
 
 from rota.errors import InvalidInputError, StoreUnavailableError
-from rota.jobs import Job
+from rota.jobs import Job, JobStatus
 from rota.stores.protocol import DocumentWrite
 from rota.testing import a_job
 from rota.worker import Context, Progress, read_progress
@@ -82,6 +82,25 @@ async def test_reports_are_written_about_once_a_second_however_many_there_are() 
     await shop.pass_time(5 * SECOND)
     assert await kept(shop) == []
     await shop.close()
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_report_right_before_the_end_leaves_nothing(shop: Workshop, is_async: bool) -> None:
+    async def work(context: Context) -> None:
+        context.progress(1, 1)
+
+    def work_in_thread(context: Context) -> None:
+        context.progress(1, 1)
+
+    shop.make_worker({"work": work if is_async else work_in_thread})
+    await shop.add_many(3)
+    assert len(await shop.clock.run(shop.worker.run_once())) == 3
+    assert await kept(shop) == []
+    job = await shop.add()
+    shop.start()
+    await shop.pass_time(5 * SECOND)
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+    assert await kept(shop) == []
 
 
 async def test_progress_of_a_dead_worker_is_replaced_and_never_shown(shop: Workshop) -> None:

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from rota.worker.calls import Threads
+from rota.worker.threads import Threads
 
 variable = ContextVar("variable", default="unset")
 

@@ -1,41 +1,16 @@
-"""How handlers are called: coroutines in a context of their own, functions in a thread."""
+"""Threads for handlers that are plain functions."""
 
 import asyncio
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from itertools import count
 from queue import SimpleQueue
 from threading import Thread
-from types import coroutine
 from typing import Any, NamedTuple
 
 _numbers = count(1)
-
-
-@coroutine
-def isolated(work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """``await`` this to run ``work`` in a copy of the current context, without a new task.
-
-    A slot lives long and runs many jobs: a context variable that a handler sets must not reach the
-    next one.
-    """
-    run = copy_context().run
-    try:
-        waits_for = run(work.send, None)
-        while True:
-            try:
-                answer = yield waits_for
-            except GeneratorExit:
-                run(work.close)
-                raise
-            except BaseException as error:  # noqa: BLE001 - the coroutine's to deal with
-                waits_for = run(work.throw, error)
-            else:
-                waits_for = run(work.send, answer)
-    except StopIteration as end:
-        return end.value
 
 
 class _Call(NamedTuple):
@@ -45,7 +20,7 @@ class _Call(NamedTuple):
 
 
 class Threads:
-    """Threads for handlers that are plain functions, kept for the next call.
+    """Threads that are kept for the next call.
 
     There are never more than calls at once. They are daemons: a thread that never returns must not
     keep the process from ending.
