@@ -2,16 +2,24 @@
 
 import asyncio
 from asyncio import Future, Task
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
 from rota.clock.idle import in_flight
+from rota.jobs import JobId
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys
-from rota.stores.redis.scripts import Script
+from rota.stores.redis.scripts import Script, load_script
 from rota.stores.redis.server import examine_server, make_ready
+
+READ = load_script("read")
+RANGE = load_script("range")
+
+ID_LENGTH = 36
+NO_LIMIT = -1
+NO_BYTES_LIMIT = 1 << 40
 
 
 class Database:
@@ -37,19 +45,38 @@ class Database:
             raise
         return made
 
-    async def read(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """The answer of a script that is run again if the answer is lost."""
-        return await self._run(script, keys, arguments, is_repeatable=True, is_writing=False)
-
-    async def write_repeatably(
-        self, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+    async def run(
+        self, script: Script, arguments: Sequence[Any], keys: Sequence[str] | None = None
     ) -> Any:
-        """The answer of a script that writes, and is run again if the answer is lost."""
-        return await self._run(script, keys, arguments, is_repeatable=True, is_writing=True)
+        """A script's answer; it is given the keys of jobs if it does not need others."""
+        keys = self.keys.jobs if keys is None else keys
+        running = self.connections.run_script(script, (len(keys), *keys, *arguments))
+        return await self._carry_out(running)
 
-    async def write(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """The answer of a script. If the answer is lost, its outcome is unknown."""
-        return await self._run(script, keys, arguments, is_repeatable=False, is_writing=True)
+    async def read_jobs(
+        self,
+        contents: Sequence[str],
+        job_ids: Collection[JobId],
+        identities: Iterable[str] = (),
+    ) -> Any:
+        """Ids, and what hashes have of these jobs; see ``read.lua``."""
+        keys = [self.keys.job_key(each) for each in ("identities", *contents)]
+        return await self.run(READ, (len(job_ids), *job_ids, *identities), keys)
+
+    async def read_ranges(
+        self,
+        part: str,
+        contents: Sequence[str],
+        limit: int,
+        ranges: Sequence[str],
+        *,
+        size: int = NO_BYTES_LIMIT,
+    ) -> list[list[bytes]]:
+        """Members of a sorted set, and what hashes have of their jobs; see ``range.lua``."""
+        keys = [self.keys.job_key(each) for each in (part, *contents)]
+        arguments = (ID_LENGTH, limit, size, *ranges)
+        columns: list[list[bytes]] = await self.run(RANGE, arguments, keys)
+        return columns
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
@@ -60,23 +87,6 @@ class Database:
         while self._calls:
             await asyncio.wait(self._calls)
         await self.connections.close()
-
-    async def _run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        arguments: Sequence[Any],
-        *,
-        is_repeatable: bool,
-        is_writing: bool,
-    ) -> Any:
-        running = self.connections.run_script(
-            script,
-            (len(keys), *keys, *arguments),
-            is_repeatable=is_repeatable,
-            is_writing=is_writing,
-        )
-        return await self._carry_out(running)
 
     async def _carry_out(self, call: Coroutine[Any, Any, Any]) -> Any:
         """Run a call in a task of its own: cancelling its caller only ends the wait.

@@ -60,11 +60,6 @@ class Keys(NamedTuple):
     stream: str
     """Where long streams of writes are gathered; each stream appends a part of its own."""
 
-    def jobs_with(self, content: str) -> tuple[str, ...]:
-        """As ``jobs``, with the key of another content in place of ``bodies``."""
-        heads, _, *others = self.jobs
-        return (heads, self.job_key(content), *others)
-
     def job_key(self, part: str) -> str:
         return self.jobs[JOB_KEYS.index(part)]
 

@@ -151,7 +151,7 @@ class _Limits:
         ]
         for job in query.chosen:
             arguments += job.job_id, job.tenant, job.queue
-        shown = await self._database.write(TAKE, self._database.keys.jobs, arguments)
+        shown = await self._database.run(TAKE, arguments)
         if shown is None:
             return None
         self._lease_count += bool(shown[0])
@@ -161,7 +161,7 @@ class _Limits:
 async def _repeat(database: Database, script: Script, arguments: Sequence[Any]) -> Any:
     """A script's answer; it is run again while it has more jobs to move than one run moves."""
     while True:
-        reply = await database.write(script, database.keys.jobs, arguments)
+        reply = await database.run(script, arguments)
         if reply is not None:
             return reply
 
@@ -183,7 +183,7 @@ def _encode_extension(held: Sequence[HeldLease], until: datetime) -> list[Any]:
 async def extend(database: Database, held: Sequence[HeldLease], until: datetime) -> list[bool]:
     """Extend leases. It is safe to repeat, so a lost answer is asked for again."""
     arguments = _encode_extension(held, until)
-    answers = await database.write_repeatably(EXTEND, database.keys.jobs, arguments)
+    answers = await database.run(EXTEND, arguments)
     return list(map(bool, answers))
 
 
@@ -208,7 +208,7 @@ class RedisKeeper:
             made = Connections(self._settings)
             self._opened = ThreadPoolExecutor(1), asyncio.new_event_loop(), made
         thread, loop, connections = self._opened
-        running = connections.run_script(EXTEND, arguments, is_repeatable=True, is_writing=True)
+        running = connections.run_script(EXTEND, arguments)
         return list(map(bool, thread.submit(loop.run_until_complete, running).result()))
 
     def close(self) -> None:
