@@ -33,7 +33,6 @@ JOB_KEYS = (
     "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
     "results",  # hash: id -> what the handler returned, if it is kept
-    "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
     "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
     "intent",  # list: id, old head, new head of PENDING jobs that a commit has yet to write
     "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job

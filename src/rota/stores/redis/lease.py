@@ -37,8 +37,6 @@ FIRST = load_script("first")
 TAKE = load_script("take")
 EXTEND = load_script("extend")
 
-_RUNNING = "U"
-
 
 async def lease(database: Database, request: LeaseRequest, now: datetime) -> list[Job] | None:
     """Due jobs, tenants in turn, without limits; None if the caller cannot run one of the next."""
@@ -81,6 +79,8 @@ class _Limits:
         self._database = database
         self._now = now
         self._lease_count = 0
+        self._found: list[list[bytes]] | None = None
+        """The partitions with a due job, as they were when the running jobs were counted."""
 
     async def answer(self, query: Any) -> Any:
         match query:
@@ -94,29 +94,23 @@ class _Limits:
                 return await self._take(query)
         raise TypeError(query)
 
+    async def _count_running(self, request: LeaseRequest) -> dict[Partition, int]:
+        leases, self._found, counts = await self._read_partitions(request)
+        self._lease_count = int(leases)
+        return {(tenant.decode(), queue.decode()): number for tenant, queue, number in counts}
+
     async def _read_partitions(self, request: LeaseRequest) -> Any:
         queues, tenants = encode_names(request.queues), encode_names(request.tenants)
         arguments = (format_instant(self._now), queues, tenants)
         return await _repeat(self._database, PARTITIONS, arguments)
 
-    async def _count_running(self, request: LeaseRequest) -> dict[Partition, int]:
-        leases, _, counts = await self._read_partitions(request)
-        self._lease_count = int(leases)
-        running: dict[Partition, int] = {}
-        for field, number in zip(_texts(counts[::2]), counts[1::2], strict=True):
-            if field.startswith(_RUNNING):
-                tenant, queue, _ = field[1:].split("\0")
-                running[tenant, queue] = int(number)
-        return running
-
     async def _find_partitions(self, query: FindPartitions) -> list[Partition]:
-        _, names, _ = await self._read_partitions(query.request)
+        names, self._found = self._found, None
+        if names is None:
+            _, names, _ = await self._read_partitions(query.request)
         full = set(query.full)
-        found = [
-            partition
-            for partition in zip(_texts(names[::2]), _texts(names[1::2]), strict=True)
-            if full.isdisjoint(scopes_of(*partition))
-        ]
+        partitions = [(tenant.decode(), queue.decode()) for tenant, queue in names]
+        found = [each for each in partitions if full.isdisjoint(scopes_of(*each))]
         turns = order_turns({tenant for tenant, _ in found}, query.request.after_tenant)
         return [each for tenant in turns[: query.limit] for each in found if each[0] == tenant]
 
@@ -170,10 +164,6 @@ def _decode_standing(partition: Partition, tail: str) -> Standing:
     """A job from the end of its place: rank, created and id."""
     rank, created_at, job_id = tail[:2], tail[2:-36], tail[-36:]
     return Standing(job_id, *partition, HIGHEST_PRIORITY - int(rank), parse_instant(created_at))
-
-
-def _texts(names: Sequence[bytes]) -> list[str]:
-    return [name.decode() for name in names]
 
 
 def _encode_extension(held: Sequence[HeldLease], until: datetime) -> list[Any]:

@@ -1,7 +1,7 @@
 """The verbs of ``JobStore`` that only read."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -45,7 +45,7 @@ _ONCE_LETTERS, _SERIES_LETTERS = ONCE + ONCE.upper(), SERIES + SERIES.upper()
 _LETTERS = {None: _ONCE_LETTERS + _SERIES_LETTERS, False: _ONCE_LETTERS, True: _SERIES_LETTERS}
 _NO_RANKS = "99", "00"
 _NO_QUEUE = "\0"
-_COUNTED = {"U": "running_count", "D": "dead_count"}
+_COUNTED = "running_count", "dead_count", "stalled_count"
 
 _LAST = "Z"
 """Comes after every instant, also where a server compares as its language does, unlike a ~."""
@@ -131,7 +131,7 @@ async def next_due_at(
 async def survey(database: Database, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """The depths of all queues, of all tenants together or of one."""
     arguments = (format_instant(now), tenant or "")
-    parts, counts, stalled = await database.run(SURVEY, arguments)
+    parts, *counted = await database.run(SURVEY, arguments)
     depths: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     oldest: dict[str, str] = {}
     for name, due_count, later_count, first_at in parts:
@@ -140,12 +140,10 @@ async def survey(database: Database, now: datetime, tenant: str | None) -> list[
         depths[queue]["later_count"] += later_count
         if due_count:
             oldest[queue] = min(first, oldest.get(queue, first))
-    for code, owner, queue, number in _split_counts(counts):
-        if tenant is None or owner == tenant:
-            depths[queue][_COUNTED[code]] += number
-    for owner, name in zip(stalled[::2], stalled[1::2], strict=True):
-        if tenant is None or owner.decode() == tenant:
-            depths[name.decode()]["stalled_count"] += 1
+    for field, counts in zip(_COUNTED, counted, strict=True):
+        for owner, name, number in counts:
+            if tenant is None or owner.decode() == tenant:
+                depths[name.decode()][field] += number
     return [
         QueueDepth(
             queue=queue,
@@ -154,14 +152,6 @@ async def survey(database: Database, now: datetime, tenant: str | None) -> list[
         )
         for queue in sorted(depths)
     ]
-
-
-def _split_counts(counts: Sequence[bytes]) -> Iterator[tuple[str, str, str, int]]:
-    """Code, tenant, queue and number."""
-    for field, number in zip(counts[::2], counts[1::2], strict=True):
-        text = field.decode()
-        tenant, queue, _ = text[1:].split("\0")
-        yield text[0], tenant, queue, int(number)
 
 
 async def _read_range(
