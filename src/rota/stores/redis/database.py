@@ -1,8 +1,8 @@
 """The way from a store to its server: calls that finish even if their caller is cancelled."""
 
 import asyncio
-from asyncio import Future, Task
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from asyncio import Task
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ class Database:
         self.connections = connections
         self.settings = settings
         self.keys: Keys = name_keys(settings.name)
-        self._calls: set[Task[None]] = set()
+        self._calls: set[Task[Any]] = set()
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
@@ -50,8 +50,8 @@ class Database:
     ) -> Any:
         """A script's answer; it is given the keys of jobs if it does not need others."""
         keys = self.keys.jobs if keys is None else keys
-        running = self.connections.run_script(script, (len(keys), *keys, *arguments))
-        return await self._carry_out(running)
+        taken = (len(keys), *keys, *arguments)
+        return await self._carry_out(lambda: self.connections.run_script(script, taken))
 
     async def read_jobs(
         self,
@@ -80,7 +80,7 @@ class Database:
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
-        return await self._carry_out(self.connections.call(*command))
+        return await self._carry_out(lambda: self.connections.call(*command))
 
     async def close(self) -> None:
         """Complete the calls under way and close the connections."""
@@ -88,32 +88,15 @@ class Database:
             await asyncio.wait(self._calls)
         await self.connections.close()
 
-    async def _carry_out(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Run a call in a task of its own: cancelling its caller only ends the wait.
-
-        Virtual time stands still until the call is done.
-        """
-        answer: Future[Any] = asyncio.get_running_loop().create_future()
-
-        def forget(ended: "Task[None]") -> None:
-            self._calls.discard(ended)
-            call.close()  # the task may have been cancelled before it began
-            answer.cancel()
-
-        task = asyncio.create_task(_answer(call, answer))
+    async def _carry_out(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Do work in a task of its own: cancelling its caller only ends the wait."""
+        task = asyncio.create_task(_in_flight(work))
         self._calls.add(task)
-        task.add_done_callback(forget)
-        return await answer
+        task.add_done_callback(self._calls.discard)
+        return await asyncio.shield(task)
 
 
-async def _answer(call: Coroutine[Any, Any, Any], answer: "Future[Any]") -> None:
-    """Pass on the result of a call, if its caller still waits for it."""
+async def _in_flight(work: Callable[[], Awaitable[Any]]) -> Any:
+    """Virtual time stands still until the work is done."""
     with in_flight():
-        try:
-            result = await call
-        except Exception as error:  # noqa: BLE001 - it is for the caller
-            if not answer.done():
-                answer.set_exception(error)
-        else:
-            if not answer.done():
-                answer.set_result(result)
+        return await work()

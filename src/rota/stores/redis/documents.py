@@ -7,17 +7,12 @@ from typing import Any, NoReturn
 
 from msgspec.msgpack import encode
 
-from rota.errors import (
-    InvalidInputError,
-    StaleVersionError,
-    StoreUnavailableError,
-    UnsupportedConnectionError,
-)
+from rota.errors import InvalidInputError, StaleVersionError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
 from rota.stores.protocol import Document, DocumentWrite, KeptDocument, check_name, checked
 from rota.stores.redis.database import RANGE, READ, Database
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import NOTHING_WRITTEN, put_in_doubt, unavailable
+from rota.stores.redis.translation import NOTHING_WRITTEN, in_doubt_if, unavailable
 
 PAGE_LENGTH = 1000
 PAGE_SIZE = 4 << 20
@@ -93,12 +88,9 @@ class DocumentVerbs(ClosableStore):
         answers: list[int | None] = []
         for at in range(0, len(all_writes), WRITTEN_AT_ONCE):
             part = all_writes[at : at + WRITTEN_AT_ONCE]
-            try:
-                are_written = await write_documents(
-                    self._database, [text for write in part for text in _encode(write)]
-                )
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if at else error) from error
+            texts = [text for write in part for text in _encode(write)]
+            with in_doubt_if(at):
+                are_written = await write_documents(self._database, texts)
             pairs = zip(part, are_written, strict=True)
             answers += [write.next_version if is_written else None for write, is_written in pairs]
         return answers

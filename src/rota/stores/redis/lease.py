@@ -186,8 +186,7 @@ class RedisKeeper:
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
         self._keys = name_keys(settings.name).jobs
-        self._opened: tuple[ThreadPoolExecutor, asyncio.AbstractEventLoop, Connections] | None
-        self._opened = None
+        self._opened: tuple[ThreadPoolExecutor, asyncio.Runner, Connections] | None = None
 
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """As the store's own; the thread waits for the answer."""
@@ -196,17 +195,15 @@ class RedisKeeper:
         arguments = (len(self._keys), *self._keys, *extension)
         if self._opened is None:
             made = Connections(self._settings)
-            self._opened = ThreadPoolExecutor(1), asyncio.new_event_loop(), made
-        thread, loop, connections = self._opened
+            self._opened = ThreadPoolExecutor(1), asyncio.Runner(), made
+        thread, runner, connections = self._opened
         running = connections.run_script(EXTEND, arguments)
-        return list(map(bool, thread.submit(loop.run_until_complete, running).result()))
+        return list(map(bool, thread.submit(runner.run, running).result()))
 
     def close(self) -> None:
         """Close the connection."""
         if self._opened is not None:
-            thread, loop, connections = self._opened
-            self._opened = None
+            (thread, runner, connections), self._opened = self._opened, None
             with thread:
-                for ending in (connections.close(), loop.shutdown_asyncgens()):
-                    thread.submit(loop.run_until_complete, ending).result()
-            loop.close()
+                thread.submit(runner.run, connections.close()).result()
+                thread.submit(runner.close).result()

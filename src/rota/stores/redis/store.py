@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from rota.errors import InvalidInputError, StoreUnavailableError
+from rota.errors import InvalidInputError
 from rota.jobs import Change, Job, JobId, JobStatus
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
@@ -41,7 +41,7 @@ from rota.stores.redis.documents import DocumentVerbs
 from rota.stores.redis.records import dump, load
 from rota.stores.redis.rows import encode_attempt, encode_trials, text_of
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import put_in_doubt
+from rota.stores.redis.translation import in_doubt_if
 from rota.stores.redis.unit import carry_out, finish_intent, insert_unseen
 from rota.stores.redis.wakeups import Notices
 from rota.triggers.zone import to_utc
@@ -138,10 +138,8 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
                 check_path(change)
         applied: list[Applied] = []
         for at in range(0, len(changes), CHANGED_AT_ONCE):
-            try:
+            with in_doubt_if(at):
                 applied += await self._apply_part(changes[at : at + CHANGED_AT_ONCE], now)
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if at else error) from error
         return applied
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
@@ -247,10 +245,8 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
                 applied[at] = Applied(changes[at].job) if is_written else None
         rest = [change for change, one in zip(changes, applied, strict=True) if one is None]
         if rest:
-            try:
+            with in_doubt_if(len(rest) < len(changes)):
                 answers = await self._run_plan(lambda: settlement.apply(rest, now))
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if len(rest) < len(changes) else error) from error
             left = iter(answers)
             return [one or next(left) for one in applied]
         return [one for one in applied if one is not None]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from rota.errors import DamagedJobError, DuplicateJobError, StoreUnavailableError
+from rota.errors import DamagedJobError, DuplicateJobError
 from rota.jobs import Job, JobId, JobStatus, format_instant
 from rota.stores.kernel.identity import Identity
 from rota.stores.kernel.placement import Kept, plan_insertion
@@ -55,7 +55,7 @@ from rota.stores.redis.rows import (
     unpack_head,
 )
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import put_in_doubt
+from rota.stores.redis.translation import in_doubt_if
 
 WAITING = load_script("waiting")
 COMMIT = load_script("commit")
@@ -162,10 +162,8 @@ class Unit:
         arguments = [now, notices.ready, self._graph, gathered, details, *entries.encode()]
         reply = await self._database.run(COMMIT, arguments, (*keys.jobs, key))
         if gathered or reply == _INTENT_FIRST:
-            try:
+            with in_doubt_if(reply == _WRITTEN):
                 await finish_intent(self._database, writes.now)
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if reply == _WRITTEN else error) from error
         return bool(reply == _WRITTEN)
 
     async def _gather(self, key: str, texts: list[Any], notices: "_Notices") -> int:
