@@ -11,7 +11,6 @@ from rota.stores.redis.keys import JOB_KEYS, name_keys
 from rota.stores.redis.rows import Head, decode_head
 
 TERMINAL = "CFDB"
-COUNTED = "UD"
 CHANNELS = ("wake", "ends")
 
 
@@ -82,7 +81,6 @@ def _file(
     edges = [(each, all_jobs[key]) for key, parents in parents_of.items() for each in parents]
     _check_dependencies(all_jobs, edges)
     parents = {parent for parent, _ in edges}
-    counts = Counter(f"{job.code}{job.partition}" for job in jobs if job.code in COUNTED)
     return {
         **{f"listing-{code}": {job.place for job in jobs if job.code == code} for code in "PUCFDB"},
         "ready": {job.place for job in jobs if job.code == "R" and job.id not in away},
@@ -103,7 +101,6 @@ def _file(
         "parents": {key: " ".join(each).encode() for key, each in parents_of.items()} or set(),
         "identities": {j.head.identity: j.id.encode() for j in jobs if j.head.identity} or set(),
         "intent": set(),
-        "counts": {name: str(number).encode() for name, number in counts.items()} or set(),
     }
 
 

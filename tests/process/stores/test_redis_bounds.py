@@ -55,10 +55,10 @@ class Meter:
         self.longest: Counter[str] = Counter()
         self.runs: Counter[str] = Counter()
 
-    async def run_script(self, script: Script, arguments: Sequence[Any], **kind: bool) -> Any:
+    async def run_script(self, script: Script, arguments: Sequence[Any]) -> Any:
         async with self._turn:  # so that what is counted is this one's
             before = self._count()
-            answer = await self._run_script(script, arguments, **kind)
+            answer = await self._run_script(script, arguments)
             used = self._count() - before - 1  # the counting itself
         self.longest[script.name] = max(used, self.longest[script.name])
         self.runs[script.name] += 1
@@ -180,11 +180,11 @@ async def test_a_write_in_doubt_after_some_parts_is_reported_as_such(
     changes = [decide_cancel(job, "no", NOW) for job in jobs]
     run_script, calls = store._database.connections.run_script, Counter[str]()
 
-    async def fail_once(script: Script, arguments: Sequence[Any], **kind: bool) -> Any:
+    async def fail_once(script: Script, arguments: Sequence[Any]) -> Any:
         calls[script.name] += 1
         if script.name == "commit" and calls["commit"] == 2:
             await asyncio.to_thread(own_redis.kill)
-        return await run_script(script, arguments, **kind)
+        return await run_script(script, arguments)
 
     monkeypatch.setattr(store._database.connections, "run_script", fail_once)
     with pytest.raises(StoreUnavailableError, match="no server listens") as caught:

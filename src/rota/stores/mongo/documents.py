@@ -44,7 +44,7 @@ async def scan(connection: Connection, collection: str) -> AsyncIterator[Sequenc
     length = PAGE_LENGTH
     while length == PAGE_LENGTH:
         where = {"_id": {"$gt": last, "$lt": end}}
-        found = await connection.run(partial(_read, connection, where))
+        found = await connection.run(partial(_read, connection, where, PAGE_LENGTH))
         length = len(found)
         if found:
             last = found[-1]["_id"]
@@ -54,14 +54,13 @@ async def scan(connection: Connection, collection: str) -> AsyncIterator[Sequenc
 async def read(connection: Connection, collection: str, keys: Sequence[str]) -> dict[str, Document]:
     """The documents that exist among ``keys``, as of one moment."""
     ids = sorted({id_of(collection, key) for key in keys})
-    documents = connection.documents.with_options(read_concern=SNAPSHOT)
-    found = await documents.find({"_id": {"$in": ids}}).to_list()
+    found = await _read(connection, {"_id": {"$in": ids}})
     return {document.key: document for document in map(_document, found)}
 
 
-async def _read(connection: Connection, where: Raw) -> list[Raw]:
+async def _read(connection: Connection, where: Raw, limit: int = 0) -> list[Raw]:
     documents = connection.documents.with_options(read_concern=SNAPSHOT)
-    return await documents.find(where, sort=[("_id", 1)], limit=PAGE_LENGTH).to_list()
+    return await documents.find(where, sort=[("_id", 1)], limit=limit).to_list()
 
 
 async def write_each(connection: Connection, writes: Sequence[DocumentWrite]) -> list[int | None]:

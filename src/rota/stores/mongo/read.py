@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from rota.jobs import (
     Attempt,
@@ -18,6 +19,8 @@ from rota.stores.mongo.results import read_bodies, read_tokens
 from rota.stores.mongo.rows import decode_attempts, decode_readable, to_instant, to_number
 from rota.stores.mongo.unit import WITHOUT_ATTEMPTS
 from rota.stores.protocol import QueueDepth, expiry_key
+
+Bound: TypeAlias = int | datetime
 
 ABANDONED_AFTER = timedelta(seconds=15)
 """A transaction that is idle for this long belongs to a process that died, or to a long stream."""
@@ -108,16 +111,12 @@ async def next_due_at(
         return now
     first: list[int] = []
     # Jobs of the phase "due" are due later only if a clock was set back.
-    for phase, by in (("later", _later_index(queues)), ("due", None)):
+    for phase, by in (("later", "later" if queues is None else "later_in_queue"), ("due", None)):
         raw = await connection.jobs.find_one(
             {"phase": phase, **where}, ["due_at"], sort=[("due_at", 1)], hint=by
         )
         first += [] if raw is None else [raw["due_at"]]
     return max(now, to_instant(min(first))) if first else None
-
-
-def _later_index(queues: Collection[str] | None) -> str:
-    return "later" if queues is None else "later_in_queue"
 
 
 async def survey(connection: Connection, now: datetime, tenant: str | None) -> list[QueueDepth]:
@@ -198,28 +197,21 @@ def page_index(wanted: JobFilter) -> str:
 
 def matching(wanted: JobFilter) -> Raw:
     """As ``JobFilter.accepts``."""
-    where: Raw = {"tenant": wanted.tenant}
-    if wanted.status is not None:
-        where["status"] = str(wanted.status)
-    if wanted.only_dead:
-        where["phase"] = "dead"
-    if wanted.queue is not None:
-        where["queue"] = wanted.queue
-    if wanted.is_recurring is not None:
-        where["is_recurring"] = True if wanted.is_recurring else {"$exists": False}
-    priority = _range(wanted.priority_min, "$lte", wanted.priority_max)
-    created = _range(_number(wanted.created_after), "$lt", _number(wanted.created_before))
-    if priority:
-        where["priority"] = priority
-    if created:
-        where["created_at"] = created
-    return where
+    only_once = None if wanted.is_recurring is None else {"$exists": False}
+    conditions = {
+        "tenant": wanted.tenant,
+        "status": None if wanted.status is None else str(wanted.status),
+        "phase": "dead" if wanted.only_dead else None,
+        "queue": wanted.queue,
+        "is_recurring": wanted.is_recurring or only_once,
+        "priority": _range(wanted.priority_min, "$lte", wanted.priority_max),
+        "created_at": _range(wanted.created_after, "$lt", wanted.created_before),
+    }
+    return {field: each for field, each in conditions.items() if each is not None}
 
 
-def _number(instant: datetime | None) -> int | None:
-    return None if instant is None else to_number(instant)
-
-
-def _range(low: int | None, below: str, high: int | None) -> dict[str, int]:
-    found = {} if low is None else {"$gte": low}
-    return found if high is None else {**found, below: high}
+def _range(low: Bound | None, below: str, high: Bound | None) -> dict[str, int] | None:
+    bounds = ((sign, each) for sign, each in (("$gte", low), (below, high)) if each is not None)
+    return {
+        sign: to_number(each) if isinstance(each, datetime) else each for sign, each in bounds
+    } or None

@@ -43,7 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _bodies = BodyCodec(_DIRECT)
-_encode = msgspec.json.Encoder().encode
+_encode = encode_attempt = msgspec.json.Encoder().encode
 _decode_deferral = msgspec.json.Decoder(Deferral).decode
 _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError, ValueError, OverflowError)
@@ -152,7 +152,26 @@ def _set_fields(values: Raw, names: Iterable[str]) -> Raw:
 def decode_job(raw: Raw) -> Job:
     """The job in a document; DamagedJobError if it cannot be read."""
     try:
-        return _decode_job(raw)
+        ending, deferral = raw.get("ending"), raw.get("deferral")
+        return Job(
+            id=raw["_id"],
+            tenant=raw["tenant"],
+            queue=raw["queue"],
+            priority=raw["priority"],
+            status=_STATUSES[raw["status"]],
+            due_at=to_instant(raw["due_at"]),
+            created_at=to_instant(raw["created_at"]),
+            updated_at=to_instant(raw["updated_at"]),
+            attempt_count=raw["attempt_count"],
+            loss_count=raw["loss_count"],
+            last_token=raw["last_token"],
+            last_error=raw.get("last_error"),
+            ending=None if ending is None else Ending(ending),
+            deferral=None if deferral is None else _decode_deferral(bytes(deferral)),
+            on_parent_failure=raw.get("on_parent_failure", "block"),
+            **_decode_holder(raw),
+            **_bodies.decode(bytes(raw["body"])),
+        )
     except _UNREADABLE as error:
         raise DamagedJobError(raw["_id"], f"{type(error).__name__}: {error}") from error
 
@@ -166,54 +185,17 @@ def decode_readable(found: Iterable[Raw]) -> list[Job]:
     return jobs
 
 
-def _decode_job(raw: Raw) -> Job:
-    ending, deferral = raw.get("ending"), raw.get("deferral")
-    return Job(
-        id=raw["_id"],
-        tenant=raw["tenant"],
-        queue=raw["queue"],
-        priority=raw["priority"],
-        status=_STATUSES[raw["status"]],
-        due_at=to_instant(raw["due_at"]),
-        created_at=to_instant(raw["created_at"]),
-        updated_at=to_instant(raw["updated_at"]),
-        attempt_count=raw["attempt_count"],
-        loss_count=raw["loss_count"],
-        last_token=raw["last_token"],
-        last_error=raw.get("last_error"),
-        ending=None if ending is None else Ending(ending),
-        deferral=None if deferral is None else _decode_deferral(bytes(deferral)),
-        lease=_decode_lease(raw),
-        completion=_decode_completion(raw),
-        on_parent_failure=raw.get("on_parent_failure", "block"),
-        **_bodies.decode(bytes(raw["body"])),
-    )
-
-
-def _decode_lease(raw: Raw) -> Lease | None:
-    if "until" not in raw:
-        return None
-    return Lease(
-        token=raw["last_token"],
-        worker=raw["worker"],
-        taken_at=to_instant(raw["taken_at"]),
-        until=to_instant(raw["until"]),
-    )
-
-
-def _decode_completion(raw: Raw) -> Completion | None:
-    """A COMPLETED job never changes: it ended when it was updated."""
-    if "until" in raw or "worker" not in raw:
-        return None
-    return Completion(
-        worker=raw["worker"],
-        started_at=to_instant(raw["taken_at"]),
-        ended_at=to_instant(raw["updated_at"]),
-    )
-
-
-def encode_attempt(attempt: Attempt) -> bytes:
-    return _encode(attempt)
+def _decode_holder(raw: Raw) -> dict[str, Any]:
+    """The lease; or the completion, of a job that never changes again."""
+    if "worker" not in raw and "until" not in raw:
+        return {}
+    worker, taken_at = raw["worker"], to_instant(raw["taken_at"])
+    if "until" in raw:
+        until = to_instant(raw["until"])
+        lease = Lease(token=raw["last_token"], worker=worker, taken_at=taken_at, until=until)
+        return {"lease": lease}
+    ended_at = to_instant(raw["updated_at"])
+    return {"completion": Completion(worker=worker, started_at=taken_at, ended_at=ended_at)}
 
 
 def decode_attempts(job_id: JobId, bodies: Iterable[Any]) -> tuple[Attempt, ...]:

@@ -99,7 +99,9 @@ async def prepare(connection: Connection) -> int:
     """Make the database ready, or bring it up to date; the version it had before."""
     await connection.check_server()
     version = await read_version(connection)
-    _check_version(version)
+    problem = _find_problem(version)
+    if problem is not None:
+        raise SchemaOutdatedError(problem, {"migration": version, "name": "schema"})
     if 0 < version < _TRANSACTIONS:
         await _use_transactions(connection)
     with timeout(LONGEST_BUILD):
@@ -117,13 +119,13 @@ async def read_version(connection: Connection) -> int:
     return 0 if found is None else int(found["version"])
 
 
-def _check_version(version: int) -> None:
-    if version > SCHEMA_VERSION:
-        raise SchemaOutdatedError(
-            f"The store was changed by a newer version of Rota (schema {version}), which this "
-            f"version cannot work with: upgrade Rota",
-            {"migration": version, "name": "schema"},
-        )
+def _find_problem(version: int) -> str | None:
+    if version <= SCHEMA_VERSION:
+        return None
+    return (
+        f"The store was changed by a newer version of Rota (schema {version}), which this version "
+        "cannot work with: upgrade Rota"
+    )
 
 
 async def _create_collections(connection: Connection) -> None:
@@ -243,14 +245,6 @@ async def _inspect(connection: Connection) -> StoreInspection:
         job_counts={each: count for each, count in statuses.items() if each in _STATUSES},
         set_aside_job_count=sum(count for each, count in statuses.items() if each not in _STATUSES),
     )
-
-
-def _find_problem(version: int) -> str | None:
-    try:
-        _check_version(version)
-    except SchemaOutdatedError as error:
-        return error.message
-    return None
 
 
 async def _count_statuses(connection: Connection) -> dict[str, int]:

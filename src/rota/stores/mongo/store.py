@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from pymongo.errors import PyMongoError
 
@@ -90,7 +90,7 @@ class MongoStore(ServerVerbs[Connection]):
         if not asked:
             return []
         if self.uses_native_paths and not any(job.dependencies for job in asked):
-            inserted = await self._connection.run(lambda: self._insert_plain(asked, now))
+            inserted = await self._run(lambda _: self._insert_plain(asked, now))
             if inserted is not None:
                 self._wakeups.ring((job.tenant, job.queue) for job in _new_jobs(inserted))
                 return inserted
@@ -119,18 +119,13 @@ class MongoStore(ServerVerbs[Connection]):
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """See ``JobStore.lease``."""
-        self._refuse_when_unusable()
         now = to_utc(now, "now")
         if not request.is_limited:
-            return await self._connection.run(
-                lambda: lease.take_due(self._connection, request, now, self._spread)
+            return await self._run(
+                lambda connection: lease.take_due(connection, request, now, self._spread)
             )
-
-        async def take() -> list[Job]:
-            async with self._limited_turn:
-                return await lease.take_limited(self._connection, request, now)
-
-        return await self._connection.run(take)
+        async with self._limited_turn:  # leases of one process under limits would only contend
+            return await self._run(lambda connection: lease.take_limited(connection, request, now))
 
     async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
         """See ``OpenStore.preview_lease``."""
@@ -170,14 +165,11 @@ class MongoStore(ServerVerbs[Connection]):
             Applied(change.job) if change.job_id in done else next(others) for change in decided
         ]
 
-    async def insert_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
-        now: datetime,  # noqa: ARG002 - as the protocol has it
-    ) -> list[Inserted]:
+    async def _refuse_within(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the store takes part in no transaction of its caller."""
         raise UnsupportedConnectionError(NO_TRANSACTIONS)
+
+    insert_within = read_within = write_within = _refuse_within
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """See ``JobStore.find_expired``."""
@@ -231,8 +223,7 @@ class MongoStore(ServerVerbs[Connection]):
 
     async def read_clock(self) -> datetime | None:
         """The server's clock."""
-        self._refuse_when_unusable()
-        return await self._connection.run(self._connection.read_clock)
+        return await self._run(lambda connection: connection.read_clock())
 
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """See ``DocumentStore.scan``."""
@@ -261,23 +252,6 @@ class MongoStore(ServerVerbs[Connection]):
         """See ``DocumentStore.write_all``."""
         await self._run(lambda connection: documents.write_all(connection, writes))
 
-    async def read_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        collection: str,  # noqa: ARG002 - as the protocol has it
-        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[str, Document]:
-        """Refused: the store takes part in no transaction of its caller."""
-        raise UnsupportedConnectionError(NO_TRANSACTIONS)
-
-    async def write_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
-    ) -> None:
-        """Refused: the store takes part in no transaction of its caller."""
-        raise UnsupportedConnectionError(NO_TRANSACTIONS)
-
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """See ``PortableStore.dump``."""
         check_portion(limit)
@@ -285,9 +259,8 @@ class MongoStore(ServerVerbs[Connection]):
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """See ``PortableStore.load``."""
-        self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(records)
-        count = await self._connection.run(lambda: load_documents(self._connection, asked))
+        count = await self._run(lambda connection: load_documents(connection, asked))
         return count + await self._run_plan(lambda: load_jobs(asked, now))
 
     async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:

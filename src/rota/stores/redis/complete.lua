@@ -15,7 +15,7 @@ local changes, ids = cmsgpack.unpack(ARGV[2]), {}
 for at = 1, #changes, WIDTH do ids[#ids + 1] = changes[at] end
 
 local answers, is_completed, completed, heads, running, done = {}, {}, {}, {}, {}, {}
-local leased, ended, counted, length = {}, {}, {}, 0
+local leased, ended, length = {}, {}, 0
 for at, text in ipairs(get_all(HEADS, ids)) do
   local id, tenant, token, due, updated, trials, started =
     unpack(changes, WIDTH * (at - 1) + 1, WIDTH * at)
@@ -24,7 +24,7 @@ for at, text in ipairs(get_all(HEADS, ids)) do
     and string.sub(head[SLOT], 1, #tenant + 1) == tenant .. '\0'
   answers[at] = 0
   if is_held and not is_awaited(head) then
-    local place, field = head[SLOT] .. id, 'U' .. partition_of(head)
+    local place = head[SLOT] .. id
     length = length + 1
     local even = 2 * length
     running[length], leased[length] = place, head[UNTIL] .. id
@@ -34,7 +34,6 @@ for at, text in ipairs(get_all(HEADS, ids)) do
     heads[even - 1], heads[even] = id, write_head(head)
     done[even - 1], done[even] = '0', place
     ended[even - 1], ended[even] = '0', updated .. id
-    counted[field] = (counted[field] or 0) - 1
     is_completed[id], completed[length], answers[at] = true, id, 1
   end
 end
@@ -43,7 +42,6 @@ in_parts('ZREM', LEASED, leased)
 in_parts('HSET', HEADS, heads)
 in_parts('ZADD', COMPLETED, done)
 in_parts('ZADD', ENDED, ended)
-count_all(counted)
 if ARGV[3] ~= '' then
   local reports, results, attempts = cmsgpack.unpack(ARGV[3]), {}, {}
   for at = 1, #reports, 3 do

@@ -93,13 +93,10 @@ class Connections:
         """The server's answer to a command that may be sent twice."""
         return await self._run(_Call(command, "", is_repeatable=True))
 
-    async def run_script(
-        self, script: Script, arguments: Sequence[Any], *, is_repeatable: bool, is_writing: bool
-    ) -> Any:
+    async def run_script(self, script: Script, arguments: Sequence[Any]) -> Any:
         """A script's answer. ``arguments`` begin with the number of keys.
 
-        Raises StoreUnavailableError. If the answer is lost, a repeatable script runs once more; for
-        others the outcome is unknown.
+        Raises StoreUnavailableError.
         """
         if len(arguments) > MOST_ARGUMENTS:
             raise InvalidInputError(
@@ -108,7 +105,7 @@ class Connections:
                 {"field": "arguments", "script": script.name},
             )
         command = ("EVALSHA", script.digest, *arguments)
-        return await self._run(_Call(command, script.text, is_repeatable, is_writing))
+        return await self._run(_Call(command, script.text, script.is_repeatable, script.is_writing))
 
     async def close(self) -> None:
         """Close all connections; no call may be under way."""

@@ -1,17 +1,25 @@
 """The way from a store to its server: calls that finish even if their caller is cancelled."""
 
 import asyncio
-from asyncio import Future, Task
-from collections.abc import Coroutine, Sequence
+from asyncio import Task
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
 from rota.clock.idle import in_flight
+from rota.jobs import JobId
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys
-from rota.stores.redis.scripts import Script
+from rota.stores.redis.scripts import Script, load_script
 from rota.stores.redis.server import examine_server, make_ready
+
+READ = load_script("read")
+RANGE = load_script("range")
+
+ID_LENGTH = 36
+NO_LIMIT = -1
+NO_BYTES_LIMIT = 1 << 40
 
 
 class Database:
@@ -21,7 +29,7 @@ class Database:
         self.connections = connections
         self.settings = settings
         self.keys: Keys = name_keys(settings.name)
-        self._calls: set[Task[None]] = set()
+        self._calls: set[Task[Any]] = set()
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
@@ -37,23 +45,42 @@ class Database:
             raise
         return made
 
-    async def read(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """The answer of a script that is run again if the answer is lost."""
-        return await self._run(script, keys, arguments, is_repeatable=True, is_writing=False)
-
-    async def write_repeatably(
-        self, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+    async def run(
+        self, script: Script, arguments: Sequence[Any], keys: Sequence[str] | None = None
     ) -> Any:
-        """The answer of a script that writes, and is run again if the answer is lost."""
-        return await self._run(script, keys, arguments, is_repeatable=True, is_writing=True)
+        """A script's answer; it is given the keys of jobs if it does not need others."""
+        keys = self.keys.jobs if keys is None else keys
+        taken = (len(keys), *keys, *arguments)
+        return await self._carry_out(lambda: self.connections.run_script(script, taken))
 
-    async def write(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """The answer of a script. If the answer is lost, its outcome is unknown."""
-        return await self._run(script, keys, arguments, is_repeatable=False, is_writing=True)
+    async def read_jobs(
+        self,
+        contents: Sequence[str],
+        job_ids: Collection[JobId],
+        identities: Iterable[str] = (),
+    ) -> Any:
+        """Ids, and what hashes have of these jobs; see ``read.lua``."""
+        keys = [self.keys.job_key(each) for each in ("identities", *contents)]
+        return await self.run(READ, (len(job_ids), *job_ids, *identities), keys)
+
+    async def read_ranges(
+        self,
+        part: str,
+        contents: Sequence[str],
+        limit: int,
+        ranges: Sequence[str],
+        *,
+        size: int = NO_BYTES_LIMIT,
+    ) -> list[list[bytes]]:
+        """Members of a sorted set, and what hashes have of their jobs; see ``range.lua``."""
+        keys = [self.keys.job_key(each) for each in (part, *contents)]
+        arguments = (ID_LENGTH, limit, size, *ranges)
+        columns: list[list[bytes]] = await self.run(RANGE, arguments, keys)
+        return columns
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
-        return await self._carry_out(self.connections.call(*command))
+        return await self._carry_out(lambda: self.connections.call(*command))
 
     async def close(self) -> None:
         """Complete the calls under way and close the connections."""
@@ -61,49 +88,15 @@ class Database:
             await asyncio.wait(self._calls)
         await self.connections.close()
 
-    async def _run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        arguments: Sequence[Any],
-        *,
-        is_repeatable: bool,
-        is_writing: bool,
-    ) -> Any:
-        running = self.connections.run_script(
-            script,
-            (len(keys), *keys, *arguments),
-            is_repeatable=is_repeatable,
-            is_writing=is_writing,
-        )
-        return await self._carry_out(running)
-
-    async def _carry_out(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Run a call in a task of its own: cancelling its caller only ends the wait.
-
-        Virtual time stands still until the call is done.
-        """
-        answer: Future[Any] = asyncio.get_running_loop().create_future()
-
-        def forget(ended: "Task[None]") -> None:
-            self._calls.discard(ended)
-            call.close()  # the task may have been cancelled before it began
-            answer.cancel()
-
-        task = asyncio.create_task(_answer(call, answer))
+    async def _carry_out(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Do work in a task of its own: cancelling its caller only ends the wait."""
+        task = asyncio.create_task(_in_flight(work))
         self._calls.add(task)
-        task.add_done_callback(forget)
-        return await answer
+        task.add_done_callback(self._calls.discard)
+        return await asyncio.shield(task)
 
 
-async def _answer(call: Coroutine[Any, Any, Any], answer: "Future[Any]") -> None:
-    """Pass on the result of a call, if its caller still waits for it."""
+async def _in_flight(work: Callable[[], Awaitable[Any]]) -> Any:
+    """Virtual time stands still until the work is done."""
     with in_flight():
-        try:
-            result = await call
-        except Exception as error:  # noqa: BLE001 - it is for the caller
-            if not answer.done():
-                answer.set_exception(error)
-        else:
-            if not answer.done():
-                answer.set_result(result)
+        return await work()

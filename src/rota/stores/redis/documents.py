@@ -3,21 +3,16 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 from secrets import token_hex
 from struct import Struct
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec.msgpack import encode
 
-from rota.errors import (
-    InvalidInputError,
-    StaleVersionError,
-    StoreUnavailableError,
-    UnsupportedConnectionError,
-)
+from rota.errors import InvalidInputError, StaleVersionError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
 from rota.stores.protocol import Document, DocumentWrite, KeptDocument, check_name, checked
-from rota.stores.redis.database import Database
+from rota.stores.redis.database import RANGE, READ, Database
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import NOTHING_WRITTEN, put_in_doubt, unavailable
+from rota.stores.redis.translation import NOTHING_WRITTEN, in_doubt_if, unavailable
 
 PAGE_LENGTH = 1000
 PAGE_SIZE = 4 << 20
@@ -38,8 +33,6 @@ GATHERED_FOR = 3600
 
 NO_TRANSACTION = "a transaction of Redis neither waits for an answer nor can be undone"
 
-READ = load_script("read_documents")
-SCAN = load_script("scan_documents")
 WRITE_EACH = load_script("write_each")
 GATHER = load_script("gather")
 WRITE_ALL = load_script("write_all")
@@ -69,7 +62,8 @@ class DocumentVerbs(ClosableStore):
             )
             if not found:
                 return
-            key, size = found[-1].key, sum(len(each.body) for each in found)
+            key = found[-1].key
+            size = sum(len(each.body) + len(str(each.version)) for each in found)
             yield [Document(each.key, each.version, each.body) for each in found]
             if len(found) < PAGE_LENGTH and size <= PAGE_SIZE:
                 return
@@ -81,7 +75,9 @@ class DocumentVerbs(ClosableStore):
         for key in keys:
             check_name("key", key)
         names = [f"{collection}\0{key}" for key in keys]
-        versions, bodies = await self._database.read(READ, self._database.keys.documents, names)
+        hashes = self._database.keys.documents[1:]
+        shown = await self._database.run(READ, (len(names), *names), (hashes[0], *hashes))
+        _, versions, bodies = shown
         found = zip(keys, versions, bodies, strict=True)
         return {key: Document(key, int(at), body) for key, at, body in found if at is not None}
 
@@ -92,12 +88,9 @@ class DocumentVerbs(ClosableStore):
         answers: list[int | None] = []
         for at in range(0, len(all_writes), WRITTEN_AT_ONCE):
             part = all_writes[at : at + WRITTEN_AT_ONCE]
-            try:
-                are_written = await write_documents(
-                    self._database, [text for write in part for text in _encode(write)]
-                )
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if at else error) from error
+            texts = [text for write in part for text in _encode(write)]
+            with in_doubt_if(at):
+                are_written = await write_documents(self._database, texts)
             pairs = zip(part, are_written, strict=True)
             answers += [write.next_version if is_written else None for write, is_written in pairs]
         return answers
@@ -118,29 +111,19 @@ class DocumentVerbs(ClosableStore):
             raise
         await gathering.end(is_judged_only=False)
 
-    async def read_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        collection: str,  # noqa: ARG002 - as the protocol has it
-        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[str, Document]:
-        """Refused: a transaction of Redis shows nothing before it is carried out."""
+    async def _refuse_within(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: a transaction of Redis shows nothing before its end, and cannot be undone."""
         raise UnsupportedConnectionError(NO_TRANSACTION)
 
-    async def write_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
-    ) -> None:
-        """Refused: a transaction of Redis cannot be undone once a write in it was stale."""
-        raise UnsupportedConnectionError(NO_TRANSACTION)
+    insert_within = read_within = write_within = _refuse_within
 
 
 async def scan_documents(
     database: Database, first: str, last: str, limit: int, size: int
 ) -> list[KeptDocument]:
     """Documents in a range of full names, as ZRANGEBYLEX takes it; none only behind the last."""
-    shown = await database.read(SCAN, database.keys.documents, (first, last, limit, size))
+    arguments = (0, limit, size, first, last)
+    shown = await database.run(RANGE, arguments, database.keys.documents)
     found: list[KeptDocument] = []
     for name, version, body in zip(*shown, strict=True):
         collection, _, key = name.decode().partition("\0")
@@ -150,7 +133,7 @@ async def scan_documents(
 
 async def write_documents(database: Database, texts: Sequence[Any]) -> list[int]:
     """Run ``write_each.lua``: 1 for each write that was current."""
-    written: list[int] = await database.write(WRITE_EACH, database.keys.documents, texts)
+    written: list[int] = await database.run(WRITE_EACH, texts, database.keys.documents)
     return written
 
 
@@ -177,7 +160,7 @@ class _Gathering:
         self._size += len(write.body or b"")
         if self._size >= WRITE_SIZE or len(self._writes) >= WRITE_COUNT:
             part = _pack(self._writes)
-            await self._database.write(GATHER, [self._key], [GATHERED_FOR, *part])
+            await self._database.run(GATHER, [GATHERED_FOR, *part], [self._key])
             self._gathered_count += len(part)
             self._writes, self._size = [], 0
 
@@ -185,7 +168,7 @@ class _Gathering:
         """Write all or, if one is stale, nothing; or only say which one is stale."""
         keys = (*self._database.keys.documents, self._key)
         arguments = ("1" if is_judged_only else "", self._gathered_count, *_pack(self._writes))
-        stale = await self._database.write(WRITE_ALL, keys, arguments)
+        stale = await self._database.run(WRITE_ALL, arguments, keys)
         if stale == _LOST:  # a replica that took over lacks a part, or the stream took too long
             if not is_judged_only:
                 raise unavailable(

@@ -2,8 +2,7 @@
 -- run defines all this again, so it holds only what nearly all scripts need.
 local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
 local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
-local ENDED, CHILDREN, PARENTS, IDENTITIES, ATTEMPTS, RESULTS, COUNTS, COUNTERS, INTENT =
-  unpack(KEYS, 14)
+local ENDED, CHILDREN, PARENTS, IDENTITIES, ATTEMPTS, RESULTS, COUNTERS, INTENT = unpack(KEYS, 14)
 
 -- The texts of a head, as Head in rows.py names them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, TRIALS = 1, 2, 3, 4, 5, 6, 7, 8
@@ -54,13 +53,4 @@ end
 -- when.
 local function is_prompt(head)
   return string.byte(head[SLOT], -TAIL_LENGTH) >= 97
-end
-
--- Adds to the numbers in `counts`; a number that becomes 0 is removed.
-local function count_all(changes)
-  for field, by in pairs(changes) do
-    if by ~= 0 and redis.call('HINCRBY', COUNTS, field, by) == 0 then
-      redis.call('HDEL', COUNTS, field)
-    end
-  end
 end

@@ -37,18 +37,8 @@ local function write_all(command, parts)
   for key, part in pairs(parts) do in_parts(command, key, part) end
 end
 
-local counted = {}
-
-local function count(head, by)
-  if head[CODE] == 'U' or head[CODE] == 'D' then
-    local field = head[CODE] .. partition_of(head)
-    counted[field] = (counted[field] or 0) + by
-  end
-end
-
 -- Takes a job out of every set in which one with this head is, except for `ended`.
 local function take_out(id, head, place)
-  count(head, -1)
   if head[CODE] == 'R' then
     drop(READY, place)
     drop(LATER, head[DUE] .. id)
@@ -62,7 +52,6 @@ end
 
 -- Puts a job into every set in which one with this head belongs, except for `ended`.
 local function file(id, head, place)
-  count(head, 1)
   if head[CODE] == 'R' then
     local is_due = head[DUE] <= now
     if is_due then
@@ -154,5 +143,4 @@ local function write_index()
   write_all('HSET', hash_adds)
   write_all('ZADD', adds)
   write_ended()
-  count_all(counted)
 end

@@ -33,7 +33,6 @@ JOB_KEYS = (
     "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
     "results",  # hash: id -> what the handler returned, if it is kept
-    "counts",  # hash: code tenant NUL queue NUL -> number of RUNNING jobs (U), dead letters (D)
     "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
     "intent",  # list: id, old head, new head of PENDING jobs that a commit has yet to write
     "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
@@ -59,11 +58,6 @@ class Keys(NamedTuple):
     additions: tuple[str, ...]
     stream: str
     """Where long streams of writes are gathered; each stream appends a part of its own."""
-
-    def jobs_with(self, content: str) -> tuple[str, ...]:
-        """As ``jobs``, with the key of another content in place of ``bodies``."""
-        heads, _, *others = self.jobs
-        return (heads, self.job_key(content), *others)
 
     def job_key(self, part: str) -> str:
         return self.jobs[JOB_KEYS.index(part)]

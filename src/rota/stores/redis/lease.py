@@ -37,8 +37,6 @@ FIRST = load_script("first")
 TAKE = load_script("take")
 EXTEND = load_script("extend")
 
-_RUNNING = "U"
-
 
 async def lease(database: Database, request: LeaseRequest, now: datetime) -> list[Job] | None:
     """Due jobs, tenants in turn, without limits; None if the caller cannot run one of the next."""
@@ -81,6 +79,8 @@ class _Limits:
         self._database = database
         self._now = now
         self._lease_count = 0
+        self._found: list[list[bytes]] | None = None
+        """The partitions with a due job, as they were when the running jobs were counted."""
 
     async def answer(self, query: Any) -> Any:
         match query:
@@ -94,29 +94,23 @@ class _Limits:
                 return await self._take(query)
         raise TypeError(query)
 
+    async def _count_running(self, request: LeaseRequest) -> dict[Partition, int]:
+        leases, self._found, counts = await self._read_partitions(request)
+        self._lease_count = int(leases)
+        return {(tenant.decode(), queue.decode()): number for tenant, queue, number in counts}
+
     async def _read_partitions(self, request: LeaseRequest) -> Any:
         queues, tenants = encode_names(request.queues), encode_names(request.tenants)
         arguments = (format_instant(self._now), queues, tenants)
         return await _repeat(self._database, PARTITIONS, arguments)
 
-    async def _count_running(self, request: LeaseRequest) -> dict[Partition, int]:
-        leases, _, counts = await self._read_partitions(request)
-        self._lease_count = int(leases)
-        running: dict[Partition, int] = {}
-        for field, number in zip(_texts(counts[::2]), counts[1::2], strict=True):
-            if field.startswith(_RUNNING):
-                tenant, queue, _ = field[1:].split("\0")
-                running[tenant, queue] = int(number)
-        return running
-
     async def _find_partitions(self, query: FindPartitions) -> list[Partition]:
-        _, names, _ = await self._read_partitions(query.request)
+        names, self._found = self._found, None
+        if names is None:
+            _, names, _ = await self._read_partitions(query.request)
         full = set(query.full)
-        found = [
-            partition
-            for partition in zip(_texts(names[::2]), _texts(names[1::2]), strict=True)
-            if full.isdisjoint(scopes_of(*partition))
-        ]
+        partitions = [(tenant.decode(), queue.decode()) for tenant, queue in names]
+        found = [each for each in partitions if full.isdisjoint(scopes_of(*each))]
         turns = order_turns({tenant for tenant, _ in found}, query.request.after_tenant)
         return [each for tenant in turns[: query.limit] for each in found if each[0] == tenant]
 
@@ -151,7 +145,7 @@ class _Limits:
         ]
         for job in query.chosen:
             arguments += job.job_id, job.tenant, job.queue
-        shown = await self._database.write(TAKE, self._database.keys.jobs, arguments)
+        shown = await self._database.run(TAKE, arguments)
         if shown is None:
             return None
         self._lease_count += bool(shown[0])
@@ -161,7 +155,7 @@ class _Limits:
 async def _repeat(database: Database, script: Script, arguments: Sequence[Any]) -> Any:
     """A script's answer; it is run again while it has more jobs to move than one run moves."""
     while True:
-        reply = await database.write(script, database.keys.jobs, arguments)
+        reply = await database.run(script, arguments)
         if reply is not None:
             return reply
 
@@ -172,10 +166,6 @@ def _decode_standing(partition: Partition, tail: str) -> Standing:
     return Standing(job_id, *partition, HIGHEST_PRIORITY - int(rank), parse_instant(created_at))
 
 
-def _texts(names: Sequence[bytes]) -> list[str]:
-    return [name.decode() for name in names]
-
-
 def _encode_extension(held: Sequence[HeldLease], until: datetime) -> list[Any]:
     return [format_instant(until), *(part for each in held for part in each)]
 
@@ -183,7 +173,7 @@ def _encode_extension(held: Sequence[HeldLease], until: datetime) -> list[Any]:
 async def extend(database: Database, held: Sequence[HeldLease], until: datetime) -> list[bool]:
     """Extend leases. It is safe to repeat, so a lost answer is asked for again."""
     arguments = _encode_extension(held, until)
-    answers = await database.write_repeatably(EXTEND, database.keys.jobs, arguments)
+    answers = await database.run(EXTEND, arguments)
     return list(map(bool, answers))
 
 
@@ -196,8 +186,7 @@ class RedisKeeper:
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
         self._keys = name_keys(settings.name).jobs
-        self._opened: tuple[ThreadPoolExecutor, asyncio.AbstractEventLoop, Connections] | None
-        self._opened = None
+        self._opened: tuple[ThreadPoolExecutor, asyncio.Runner, Connections] | None = None
 
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """As the store's own; the thread waits for the answer."""
@@ -206,17 +195,15 @@ class RedisKeeper:
         arguments = (len(self._keys), *self._keys, *extension)
         if self._opened is None:
             made = Connections(self._settings)
-            self._opened = ThreadPoolExecutor(1), asyncio.new_event_loop(), made
-        thread, loop, connections = self._opened
-        running = connections.run_script(EXTEND, arguments, is_repeatable=True, is_writing=True)
-        return list(map(bool, thread.submit(loop.run_until_complete, running).result()))
+            self._opened = ThreadPoolExecutor(1), asyncio.Runner(), made
+        thread, runner, connections = self._opened
+        running = connections.run_script(EXTEND, arguments)
+        return list(map(bool, thread.submit(runner.run, running).result()))
 
     def close(self) -> None:
         """Close the connection."""
         if self._opened is not None:
-            thread, loop, connections = self._opened
-            self._opened = None
+            (thread, runner, connections), self._opened = self._opened, None
             with thread:
-                for ending in (connections.close(), loop.shutdown_asyncgens()):
-                    thread.submit(loop.run_until_complete, ending).result()
-            loop.close()
+                thread.submit(runner.run, connections.close()).result()
+                thread.submit(runner.close).result()

@@ -82,23 +82,21 @@ end
 
 -- Leases jobs, each with its id, head and place; the caller takes them out of `ready`.
 local function lease_all(taken, bodies, now, till, worker)
-  local ids, texts, heads, running, leased, counted = {}, {}, {}, {}, {}, {}
+  local ids, texts, heads, running, leased = {}, {}, {}, {}, {}
   if #taken == 0 then return {ids, {}, {}} end
   for at, job in ipairs(taken) do
     local id, head, even = job.id, job.head, 2 * at
     head[CODE], head[TOKEN] = 'U', next_token(head[TOKEN])
     head[UPDATED], head[UNTIL], head[WORKER], head[TAKEN] = now, till, worker, now
-    local text, field = write_head(head), 'U' .. partition_of(head)
+    local text = write_head(head)
     ids[at], texts[at] = id, text
     heads[even - 1], heads[even] = id, text
     running[even - 1], running[even] = '0', job.place
     leased[even - 1], leased[even] = '0', till .. id
-    counted[field] = (counted[field] or 0) + 1
   end
   in_parts('HSET', HEADS, heads)
   in_parts('ZADD', RUNNING, running)
   in_parts('ZADD', LEASED, leased)
-  count_all(counted)
   redis.call('HINCRBY', COUNTERS, 'leases', 1)
   return {ids, texts, bodies}
 end

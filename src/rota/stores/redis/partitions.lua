@@ -2,11 +2,12 @@
 -- KEYS    those of jobs, as keys.py lists them
 -- ARGV    now; '' or the queues as a JSON array; '' or the tenants as one
 -- reply   nil if more jobs have come due than one script moves: call again. Else the number of
---         leases so far; the tenants and queues of the partitions, by turns; and the names and
---         numbers of `counts`, by turns
+--         leases so far; the tenants and queues of the partitions; and the tenants, queues and
+--         numbers of RUNNING jobs
 -- atomic  because take.lua compares that number of leases with the one at its own moment. Bounded by
 --         the partitions and MOST_MOVES
 -- uses    line
+-- uses    timing
 local now = ARGV[1]
 local queues, tenants = as_set(ARGV[2]), as_set(ARGV[3])
 if not mark_due(now) then return false end
@@ -18,12 +19,11 @@ while stretch do
     behind = tenant .. '\0\255'
   elseif not queues or queues[queue] then
     if #look_along(stretch, stretch, 1, now) > 0 then
-      found[#found + 1] = tenant
-      found[#found + 1] = queue
+      found[#found + 1] = {tenant, queue}
       behind = tenant .. '\0' .. queue .. '\0~'
     end
   end
   stretch, tenant, queue = next_stretch(behind, '+')
 end
 if move_count > MOST_MOVES then return false end
-return {redis.call('HGET', COUNTERS, 'leases') or '0', found, redis.call('HGETALL', COUNTS)}
+return {redis.call('HGET', COUNTERS, 'leases') or '0', found, count_partitions(RUNNING)}

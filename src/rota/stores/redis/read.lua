@@ -1,14 +1,15 @@
--- read: jobs by id and by identity
--- KEYS    those of jobs, as keys.py lists them
--- ARGV    how many ids follow; the ids; the identities
--- reply   how often dependencies were amended so far; the ids, heads and bodies of the jobs, heads
---         and bodies nil where there is none
--- atomic  because heads and bodies belong together, and all are as of one moment
+-- read: what hashes have under some names
+-- KEYS    a hash from other names to these, and the hashes to read
+-- ARGV    how many names follow; the names; other names, which are left out where they are unknown
+-- reply   the names; then what each hash has, nil where it has nothing
+-- atomic  because parts of a record belong together, and all are as of one moment
 -- uses    heads
-local ids = {}
+local names, reply = {}, {}
 for at = 2, #ARGV do
-  local id = ARGV[at]
-  if at > ARGV[1] + 1 then id = redis.call('HGET', IDENTITIES, id) end
-  if id then ids[#ids + 1] = id end
+  local name = ARGV[at]
+  if at > ARGV[1] + 1 then name = redis.call('HGET', KEYS[1], name) end
+  if name then names[#names + 1] = name end
 end
-return {redis.call('HGET', COUNTERS, 'graph') or '0', show(ids)}
+reply[1] = names
+for at = 2, #KEYS do reply[at] = get_all(KEYS[at], names) end
+return reply

@@ -1,7 +1,7 @@
 """The verbs of ``JobStore`` that only read."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from rota.jobs import (
 )
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.protocol import QueueDepth, expiry_key
-from rota.stores.redis.database import Database
+from rota.stores.redis.database import NO_LIMIT, Database
 from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import (
     DEAD,
@@ -34,7 +34,6 @@ from rota.stores.redis.rows import (
     status_of,
 )
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.unit import NO_LIMIT, READ, read_ranges
 
 FIND = load_script("find")
 NEXT_DUE = load_script("next_due")
@@ -46,7 +45,7 @@ _ONCE_LETTERS, _SERIES_LETTERS = ONCE + ONCE.upper(), SERIES + SERIES.upper()
 _LETTERS = {None: _ONCE_LETTERS + _SERIES_LETTERS, False: _ONCE_LETTERS, True: _SERIES_LETTERS}
 _NO_RANKS = "99", "00"
 _NO_QUEUE = "\0"
-_COUNTED = {"U": "running_count", "D": "dead_count"}
+_COUNTED = "running_count", "dead_count", "stalled_count"
 
 _LAST = "Z"
 """Comes after every instant, also where a server compares as its language does, unlike a ~."""
@@ -54,8 +53,7 @@ _LAST = "Z"
 
 async def get(database: Database, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
     """The tenant's jobs that exist among these."""
-    arguments = (len(job_ids), *job_ids)
-    _, shown = await database.read(READ, database.keys.jobs, arguments)
+    shown = await database.read_jobs(("heads", "bodies"), job_ids)
     return {job.id: job for job in decode_all(shown) if job.tenant == tenant}
 
 
@@ -67,13 +65,13 @@ async def find(database: Database, wanted: JobFilter, cursor: str | None, limit:
         created_at, job_id = decode_cursor(cursor)
         last = format_instant(created_at), job_id
     arguments = _encode_filter(database, wanted, *last, limit + 1)
-    return cut_page(decode_all(await database.read(FIND, database.keys.jobs, arguments)), limit)
+    return cut_page(decode_all(await database.run(FIND, arguments)), limit)
 
 
 async def count(database: Database, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of its tenant the filter accepts."""
     arguments = _encode_filter(database, wanted, "", "", 0)
-    number = int(await database.read(FIND, database.keys.jobs, arguments))
+    number = int(await database.run(FIND, arguments))
     return number if limit is None else min(number, limit)
 
 
@@ -83,14 +81,13 @@ async def attempts(database: Database, tenant: str, job_id: JobId) -> list[Attem
     if job is None:
         return []
     ranges = (f"[{job_id}", f"({job_id}~")
-    (members,) = await read_ranges(database, "attempts", (), NO_LIMIT, ranges)
+    (members,) = await database.read_ranges("attempts", (), NO_LIMIT, ranges)
     return complete_history(job, map(decode_attempt, members))
 
 
 async def results(database: Database, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
     """The kept results of the tenant's jobs among these."""
-    arguments = (len(job_ids), *job_ids)
-    _, shown = await database.read(READ, database.keys.jobs_with("results"), arguments)
+    shown = await database.read_jobs(("heads", "results"), job_ids)
     return {
         job_id.decode(): result
         for job_id, head, result in zip(*shown, strict=True)
@@ -127,14 +124,14 @@ async def next_due_at(
 ) -> datetime | None:
     """When the first READY job is due, from now on."""
     arguments = (format_instant(now), encode_names(queues), encode_names(tenants))
-    due_at = await database.read(NEXT_DUE, database.keys.jobs, arguments)
+    due_at = await database.run(NEXT_DUE, arguments)
     return None if due_at is None else parse_instant(due_at.decode())
 
 
 async def survey(database: Database, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """The depths of all queues, of all tenants together or of one."""
     arguments = (format_instant(now), tenant or "")
-    parts, counts, stalled = await database.read(SURVEY, database.keys.jobs, arguments)
+    parts, *counted = await database.run(SURVEY, arguments)
     depths: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     oldest: dict[str, str] = {}
     for name, due_count, later_count, first_at in parts:
@@ -143,12 +140,10 @@ async def survey(database: Database, now: datetime, tenant: str | None) -> list[
         depths[queue]["later_count"] += later_count
         if due_count:
             oldest[queue] = min(first, oldest.get(queue, first))
-    for code, owner, queue, number in _split_counts(counts):
-        if tenant is None or owner == tenant:
-            depths[queue][_COUNTED[code]] += number
-    for owner, name in zip(stalled[::2], stalled[1::2], strict=True):
-        if tenant is None or owner.decode() == tenant:
-            depths[name.decode()]["stalled_count"] += 1
+    for field, counts in zip(_COUNTED, counted, strict=True):
+        for owner, name, number in counts:
+            if tenant is None or owner.decode() == tenant:
+                depths[name.decode()][field] += number
     return [
         QueueDepth(
             queue=queue,
@@ -159,19 +154,11 @@ async def survey(database: Database, now: datetime, tenant: str | None) -> list[
     ]
 
 
-def _split_counts(counts: Sequence[bytes]) -> Iterator[tuple[str, str, str, int]]:
-    """Code, tenant, queue and number."""
-    for field, number in zip(counts[::2], counts[1::2], strict=True):
-        text = field.decode()
-        tenant, queue, _ = text[1:].split("\0")
-        yield text[0], tenant, queue, int(number)
-
-
 async def _read_range(
     database: Database, part: str, limit: int, ranges: Sequence[str]
 ) -> list[Job]:
     contents = ("heads", "bodies")
-    members, heads, bodies = await read_ranges(database, part, contents, limit, ranges)
+    members, heads, bodies = await database.read_ranges(part, contents, limit, ranges)
     return decode_all(([member[-36:] for member in members], heads, bodies))
 
 

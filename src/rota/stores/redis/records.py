@@ -18,11 +18,11 @@ from rota.stores.kernel.records import (
     walk,
 )
 from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
-from rota.stores.redis.database import Database
+from rota.stores.redis.database import NO_LIMIT, Database
 from rota.stores.redis.documents import scan_documents, write_documents
 from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import decode_attempt, decode_job
-from rota.stores.redis.unit import NO_LIMIT, carry_out, read_ranges
+from rota.stores.redis.unit import carry_out
 
 _CONTENTS = ("heads", "bodies", "parents", "results")
 _SOUND_BODY = b'{"name":"","kind":""}'
@@ -52,7 +52,7 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
             raise InvalidCursorError("is not from this store")
         part = "ready" if code == "R" else f"listing-{code}"
         ranges = (f"({last}" if last else "-", "+")
-        found = await read_ranges(database, part, _CONTENTS, limit, ranges, size=PORTION_SIZE)
+        found = await database.read_ranges(part, _CONTENTS, limit, ranges, size=PORTION_SIZE)
         members, *columns = found
         ids = [member[-36:].decode() for member in members]
         attempts = await _read_attempts(database, ids)
@@ -65,7 +65,7 @@ async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
 
 async def _read_attempts(database: Database, ids: Sequence[JobId]) -> dict[JobId, list[bytes]]:
     ranges = [part for each in ids for part in (f"[{each}", f"({each}~")]
-    (members,) = await read_ranges(database, "attempts", (), NO_LIMIT, ranges)
+    (members,) = await database.read_ranges("attempts", (), NO_LIMIT, ranges)
     found: dict[JobId, list[bytes]] = {each: [] for each in ids}
     for member in members:
         found[member[:36].decode()].append(member)

@@ -6,6 +6,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 _USES = re.compile(r"^-- uses +(\w+)$", re.MULTILINE)
+_READING = frozenset({"find", "next_due", "range", "read", "survey", "waiting"})
+_REPEATABLE = _READING | {"extend"}
 
 
 class Script(NamedTuple):
@@ -14,15 +16,16 @@ class Script(NamedTuple):
     name: str
     text: str
     digest: str
+    is_writing: bool
+    is_repeatable: bool
+    """Whether it is run again if its answer is lost; otherwise its outcome is unknown."""
 
 
 def load_script(name: str) -> Script:
     """The script in the file of that name; what it uses is included where it says so, once."""
-    return make_script(name, _assemble(name, {name}))
-
-
-def make_script(name: str, text: str) -> Script:
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    text = _assemble(name, {name})
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, text, digest, name not in _READING, name in _REPEATABLE)
 
 
 def _assemble(name: str, seen: set[str]) -> str:

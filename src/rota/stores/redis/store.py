@@ -5,16 +5,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
-from rota.errors import InvalidInputError, StoreUnavailableError, UnsupportedConnectionError
+from rota.errors import InvalidInputError
 from rota.jobs import Change, Job, JobId, JobStatus
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
@@ -39,11 +37,11 @@ from rota.stores.protocol import (
 from rota.stores.redis import lease, read
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.database import Database
-from rota.stores.redis.documents import NO_TRANSACTION, DocumentVerbs
+from rota.stores.redis.documents import DocumentVerbs
 from rota.stores.redis.records import dump, load
 from rota.stores.redis.rows import encode_attempt, encode_trials, text_of
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import put_in_doubt
+from rota.stores.redis.translation import in_doubt_if
 from rota.stores.redis.unit import carry_out, finish_intent, insert_unseen
 from rota.stores.redis.wakeups import Notices
 from rota.triggers.zone import to_utc
@@ -105,15 +103,6 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
                 return answers
         return await self._run_plan(lambda: edits.insert(jobs, now))
 
-    async def insert_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
-        now: datetime,  # noqa: ARG002 - as the protocol has it
-    ) -> list[Inserted]:
-        """Refused: a transaction of Redis cannot read what the new jobs depend on."""
-        raise UnsupportedConnectionError(NO_TRANSACTION)
-
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """Lease due jobs, each to one caller only; see the protocol."""
         self._refuse_when_unusable()
@@ -149,10 +138,8 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
                 check_path(change)
         applied: list[Applied] = []
         for at in range(0, len(changes), CHANGED_AT_ONCE):
-            try:
+            with in_doubt_if(at):
                 applied += await self._apply_part(changes[at : at + CHANGED_AT_ONCE], now)
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if at else error) from error
         return applied
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
@@ -200,13 +187,14 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
     ) -> Pruned:
         """Remove jobs that ended before then, part by part; see the protocol."""
         self._refuse_when_unusable()
-        before, left = to_utc(ended_before, "ended_before"), check_count(limit)
+        to_utc(ended_before, "ended_before")
+        left = check_count(limit)
         removed = looked = 0
         while left > 0:
-            asked = Pruning(before, min(PRUNED_AT_ONCE, left), expiry, after)
-            pruned = await self._run_plan(partial(edits.prune, asked))
+            part = min(PRUNED_AT_ONCE, left)
+            pruned = await super().prune(ended_before, part, expiry, after)
             removed, looked = removed + pruned.removed, looked + pruned.looked
-            left, after = left - asked.limit, pruned.place
+            left, after = left - part, pruned.place
             if after is None:
                 break
         return Pruned(removed, looked, after)
@@ -257,10 +245,8 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
                 applied[at] = Applied(changes[at].job) if is_written else None
         rest = [change for change, one in zip(changes, applied, strict=True) if one is None]
         if rest:
-            try:
+            with in_doubt_if(len(rest) < len(changes)):
                 answers = await self._run_plan(lambda: settlement.apply(rest, now))
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if len(rest) < len(changes) else error) from error
             left = iter(answers)
             return [one or next(left) for one in applied]
         return [one for one in applied if one is not None]
@@ -274,8 +260,7 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
                 attempt = "" if change.attempt is None else encode_attempt(change.attempt)
                 reports += place, (change.result or b"").decode(), attempt
         arguments = (self._notices.sender, _pack(texts), _pack(reports) if reports else b"")
-        keys = self._database.keys.jobs
-        written: list[int] = await self._database.write(COMPLETE, keys, arguments)
+        written: list[int] = await self._database.run(COMPLETE, arguments)
         ended = zip(changes, written, strict=True)
         self._notices.ring_ends([change.job_id for change, is_written in ended if is_written])
         return written

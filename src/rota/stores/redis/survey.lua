@@ -2,11 +2,11 @@
 -- KEYS    those of jobs, as keys.py lists them
 -- ARGV    now; '' or the tenant
 -- reply   for parts of the READY jobs their queue, how many are due, how many later, and since when
---         the first; the names and numbers of `counts`, by turns; the tenants and queues of jobs
---         whose leases have expired, by turns
+--         the first; then tenants, queues and numbers of RUNNING jobs, of dead letters, and of jobs
+--         whose leases have expired
 -- atomic  because all is as of one moment. Bounded by the partitions and the expired leases
 -- uses    timing
-local now, only = ARGV[1], ARGV[2]
+local now, only, DEAD = ARGV[1], ARGV[2], KEYS[12]
 local parts, ids, stalled = {}, {}, {}
 each_due(function(tenant, queue, first, key, range)
   if only ~= '' and tenant ~= only then return end
@@ -19,6 +19,6 @@ for at, lease in ipairs(redis.call('ZRANGEBYLEX', LEASED, '-', '(' .. now)) do
 end
 for at, text in ipairs(get_all(HEADS, ids)) do
   local tenant, queue = string.match(read_head(text)[SLOT], '^([^%z]*)%z([^%z]*)')
-  stalled[2 * at - 1], stalled[2 * at] = tenant, queue
+  stalled[at] = {tenant, queue, 1}
 end
-return {parts, redis.call('HGETALL', COUNTS), stalled}
+return {parts, count_partitions(RUNNING), count_partitions(DEAD), stalled}

@@ -1,4 +1,4 @@
--- Part of scripts that ask since when or from when on jobs are due.
+-- Part of scripts that ask what partitions have: how many jobs, and when the first is due.
 -- uses    heads
 
 -- Visits tenants, queues and when a READY job of theirs is due; the first of each partition is among
@@ -19,4 +19,17 @@ local function each_due(visit)
     end
     member = redis.call('ZRANGEBYLEX', READY, '(' .. range .. '~', '+', 'LIMIT', 0, 1)[1]
   end
+end
+
+-- Tenant, queue and number of each partition, one after the other. Bounded by the partitions.
+local function count_partitions(key)
+  local counts = {}
+  local member = redis.call('ZRANGEBYLEX', key, '-', '+', 'LIMIT', 0, 1)[1]
+  while member do
+    local range, tenant, queue = string.match(member, '^(([^%z]*)%z([^%z]*)%z)')
+    local number = redis.call('ZLEXCOUNT', key, '[' .. range, '(' .. range .. '~')
+    counts[#counts + 1] = {tenant, queue, number}
+    member = redis.call('ZRANGEBYLEX', key, '(' .. range .. '~', '+', 'LIMIT', 0, 1)[1]
+  end
+  return counts
 end

@@ -1,6 +1,8 @@
 """Translates what Redis and its driver report into Rota's errors."""
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from redis import exceptions
 
@@ -83,9 +85,16 @@ def unavailable(label: str, reason: str, outcome: str, cause: str = "") -> Store
     )
 
 
-def put_in_doubt(error: StoreUnavailableError) -> StoreUnavailableError:
-    """The same error, of a call whose first parts were carried out."""
-    return StoreUnavailableError(error.message, {**error.details, "outcome": UNKNOWN})
+@contextmanager
+def in_doubt_if(is_begun: object) -> Iterator[None]:
+    """If a part of the call was carried out before, an error leaves its outcome unknown."""
+    try:
+        yield
+    except StoreUnavailableError as error:
+        if not is_begun:
+            raise
+        details = {**error.details, "outcome": UNKNOWN}
+        raise StoreUnavailableError(error.message, details) from error
 
 
 def must_reconnect(error: Exception) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from rota.errors import DamagedJobError, DuplicateJobError, StoreUnavailableError
+from rota.errors import DamagedJobError, DuplicateJobError
 from rota.jobs import Job, JobId, JobStatus, format_instant
 from rota.stores.kernel.identity import Identity
 from rota.stores.kernel.placement import Kept, plan_insertion
@@ -35,7 +35,7 @@ from rota.stores.kernel.unit import (
     run_async,
 )
 from rota.stores.protocol import Inserted
-from rota.stores.redis.database import Database
+from rota.stores.redis.database import NO_LIMIT, Database
 from rota.stores.redis.documents import GATHER, GATHERED_FOR
 from rota.stores.redis.rows import (
     CODES,
@@ -55,10 +55,8 @@ from rota.stores.redis.rows import (
     unpack_head,
 )
 from rota.stores.redis.scripts import load_script
-from rota.stores.redis.translation import put_in_doubt
+from rota.stores.redis.translation import in_doubt_if
 
-READ = load_script("read")
-RANGE = load_script("range")
 WAITING = load_script("waiting")
 COMMIT = load_script("commit")
 ADD = load_script("add")
@@ -71,9 +69,6 @@ GATHERED_AT_ONCE = 6_000
 """Texts of writes that are laid aside by one script."""
 
 _WRITTEN, _INTENT_FIRST = 1, 2
-
-NO_LIMIT = -1
-NO_BYTES_LIMIT = 1 << 40
 
 _DUE, _UPDATED, _TRIALS, _SLOT, _LINKS = map(
     Head._fields.index, ("due", "updated", "trials", "slot", "links")
@@ -99,7 +94,7 @@ async def carry_out(
 
 async def finish_intent(database: Database, now: datetime) -> None:
     """Write what a commit has left to do, part by part, whichever process has begun it."""
-    while await database.write(FINISH, database.keys.jobs, [text_of(now)]):
+    while await database.run(FINISH, [text_of(now)]):
         pass
 
 
@@ -118,7 +113,7 @@ async def insert_unseen(
     arguments = [text_of(now), sender.encode() + places]
     for job in new:
         arguments += _encode_addition(job, now)
-    is_written = await database.write(ADD, database.keys.additions, arguments)
+    is_written = await database.run(ADD, arguments, database.keys.additions)
     return answers if is_written else None
 
 
@@ -165,12 +160,10 @@ class Unit:
             notices = _Notices()
         details = _encode_details(writes, notices.ends)
         arguments = [now, notices.ready, self._graph, gathered, details, *entries.encode()]
-        reply = await self._database.write(COMMIT, (*keys.jobs, key), arguments)
+        reply = await self._database.run(COMMIT, arguments, (*keys.jobs, key))
         if gathered or reply == _INTENT_FIRST:
-            try:
+            with in_doubt_if(reply == _WRITTEN):
                 await finish_intent(self._database, writes.now)
-            except StoreUnavailableError as error:
-                raise (put_in_doubt(error) if reply == _WRITTEN else error) from error
         return bool(reply == _WRITTEN)
 
     async def _gather(self, key: str, texts: list[Any], notices: "_Notices") -> int:
@@ -179,7 +172,7 @@ class Unit:
             texts += ["", channel, message] if message else []
         for at in range(0, len(texts), GATHERED_AT_ONCE):
             part = texts[at : at + GATHERED_AT_ONCE]
-            await self._database.write(GATHER, [key], [GATHERED_FOR, *part])
+            await self._database.run(GATHER, [GATHERED_FOR, *part], [key])
         return len(texts)
 
     async def _read_jobs(
@@ -189,8 +182,8 @@ class Unit:
         *,
         skips_damaged: bool = False,
     ) -> dict[JobId, Stored]:
-        arguments = (len(job_ids), *job_ids, *map(encode_identity, identities))
-        _, shown = await self._database.read(READ, self._database.keys.jobs, arguments)
+        named = map(encode_identity, identities)
+        shown = await self._database.read_jobs(("heads", "bodies"), job_ids, named)
         found: dict[JobId, Stored] = {}
         for name, head, body in zip(*shown, strict=True):
             job_id = name.decode()
@@ -210,10 +203,9 @@ class Unit:
         return [stored.job for stored in (await self._read_jobs((), identities)).values()]
 
     async def _read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
-        arguments = (len(job_ids), *job_ids)
-        _, shown = await self._database.read(READ, self._database.keys.jobs, arguments)
+        shown = await self._database.read_jobs(("heads",), job_ids)
         found: dict[JobId, str] = {}
-        for name, head, _ in zip(*shown, strict=True):
+        for name, head in zip(*shown, strict=True):
             self._heads.setdefault(name.decode(), head or b"")
             if head is not None:
                 found[name.decode()] = status_of(decode_head(head).code)
@@ -227,8 +219,7 @@ class Unit:
         while left:
             asked.update(left)
             arguments = ("1" if is_deep else "", *left)
-            reply = await self._database.read(WAITING, self._database.keys.jobs, arguments)
-            ids, heads, by, rest = reply
+            ids, heads, by, rest = await self._database.run(WAITING, arguments)
             for name, head in zip(ids, heads, strict=True):
                 job_id = name.decode()
                 self._heads.setdefault(job_id, head)
@@ -242,13 +233,12 @@ class Unit:
         found: dict[JobId, tuple[JobId, ...]] = {}
         asked: set[JobId] = set()
         left = set(job_ids)
+        counters = self._database.keys.job_key("counters")
+        self._graph = self._graph or await self._database.call("HGET", counters, "graph") or b"0"
         while left:
             asked |= left
-            arguments = (len(left), *left)
-            keys = self._database.keys.jobs_with("parents")
-            graph, (ids, heads, parents) = await self._database.read(READ, keys, arguments)
-            self._graph = self._graph or graph
-            for name, head, texts in zip(ids, heads, parents, strict=True):
+            shown = await self._database.read_jobs(("heads", "parents"), left)
+            for name, head, texts in zip(*shown, strict=True):
                 if head is not None:
                     found[name.decode()] = _split(texts)
             left = {each for parents in found.values() for each in parents} - asked
@@ -256,7 +246,7 @@ class Unit:
 
     async def _read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
         ranges = [part for each in job_ids for part in (f"[{each}", f"({each}~")]
-        (edges,) = await read_ranges(self._database, "children", (), NO_LIMIT, ranges)
+        (edges,) = await self._database.read_ranges("children", (), NO_LIMIT, ranges)
         found: dict[JobId, set[JobId]] = {}
         for edge in map(bytes.decode, edges):
             found.setdefault(edge[:36], set()).add(edge[36:])
@@ -266,7 +256,7 @@ class Unit:
         after = f"({format_instant(query.after.ended_at)}{query.after.job_id}"
         ranges = (after, f"({format_instant(query.before)}")
         contents = ("heads", "parents")
-        shown = await read_ranges(self._database, "ended", contents, query.limit, ranges)
+        shown = await self._database.read_ranges("ended", contents, query.limit, ranges)
         found: list[Ended] = []
         for member, head, parents in zip(*shown, strict=True):
             job_id = member[-36:].decode()
@@ -346,21 +336,6 @@ class _Entries:
             links.on_parent_failure,
         ).encode()
         return head
-
-
-async def read_ranges(
-    database: Database,
-    part: str,
-    contents: Sequence[str],
-    limit: int,
-    ranges: Sequence[str],
-    *,
-    size: int = NO_BYTES_LIMIT,
-) -> list[list[bytes]]:
-    """Members of a sorted set, and what hashes have of their jobs; see ``range.lua``."""
-    keys = [database.keys.job_key(each) for each in (part, *contents)]
-    columns: list[list[bytes]] = await database.read(RANGE, keys, (limit, size, *ranges))
-    return columns
 
 
 def encode_places(partitions: Iterable[Partition]) -> bytes:
