@@ -68,7 +68,7 @@ def _open(settings: SqliteSettings) -> apsw.Connection:
 
 
 def _inspect(connection: apsw.Connection, path: Path) -> StoreInspection:
-    tables = {name for (name,) in _fetch(connection, QUERIES.list_tables)}
+    tables = {name for (name,) in _fetch(connection, QUERIES.read_tables)}
     applied = _read_applied(connection) if "rota_migrations" in tables else ()
     standing = compare_schema(MIGRATIONS, applied)
     names = {mark.name for mark in applied}

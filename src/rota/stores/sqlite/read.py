@@ -55,7 +55,7 @@ def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, lim
     created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
     *others, until, is_recurring = _encode_filter(wanted)
     values = (*others, min(until, created_at), is_recurring, created_at, job_id, limit + 1)
-    statement = _choose_find(connection, wanted)
+    statement = QUERIES.find_listed.replace(":jobs", _choose_page(connection, wanted))
     return cut_page(decode_readable(connection.execute(statement, values)), limit)
 
 
@@ -65,7 +65,7 @@ def count(connection: apsw.Connection, wanted: JobFilter, limit: int | None) -> 
     if wanted == JobFilter(tenant=wanted.tenant):
         counted = connection.execute(QUERIES.count_all, (wanted.tenant, most))
     else:
-        statement = _choose_count(wanted)
+        statement = QUERIES.count_listed.replace(":jobs", _choose_list(wanted))
         counted = connection.execute(statement, (*_encode_filter(wanted), most))
     ((number,),) = list(counted)
     return int(number)
@@ -144,28 +144,24 @@ def survey(connection: apsw.Connection, now: datetime, tenant: str | None) -> li
     ]
 
 
-def _choose_find(connection: apsw.Connection, wanted: JobFilter) -> str:
-    """The statement that reads the fewest jobs: most are COMPLETED, and would be in the way."""
+def _choose_list(wanted: JobFilter) -> str:
+    """The list with the fewest jobs that are not wanted: most are COMPLETED, and in the way."""
     if wanted.only_dead:
-        return QUERIES.find_dead
+        return QUERIES.list_dead
     if wanted.is_of_series:
-        return QUERIES.find_recurring
-    if wanted.status in _UNSUCCESSFUL:
-        return QUERIES.find_unsuccessful
-    if wanted.status is JobStatus.RUNNING:
-        return QUERIES.find_running
-    if wanted.status is not JobStatus.READY:
-        return QUERIES.find_any
-    ((number,),) = list(connection.execute(QUERIES.count_ready, (wanted.tenant, FEW + 1)))
-    return QUERIES.find_few_ready if number <= FEW else QUERIES.find_any
+        return QUERIES.list_recurring
+    return QUERIES.list_unsuccessful if wanted.status in _UNSUCCESSFUL else QUERIES.list_any
 
 
-def _choose_count(wanted: JobFilter) -> str:
-    if wanted.only_dead:
-        return QUERIES.count_dead
-    if wanted.is_of_series:
-        return QUERIES.count_recurring
-    return QUERIES.count_unsuccessful if wanted.status in _UNSUCCESSFUL else QUERIES.count_any
+def _choose_page(connection: apsw.Connection, wanted: JobFilter) -> str:
+    """The same for a page, which is put in order where few jobs are running or READY."""
+    chosen = _choose_list(wanted)
+    if chosen == QUERIES.list_any and wanted.status is JobStatus.RUNNING:
+        return QUERIES.list_running
+    if chosen == QUERIES.list_any and wanted.status is JobStatus.READY:
+        ((number,),) = list(connection.execute(QUERIES.count_ready, (wanted.tenant, FEW + 1)))
+        return QUERIES.list_few_ready if number <= FEW else chosen
+    return chosen
 
 
 def _find_later(
