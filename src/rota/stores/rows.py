@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ from rota.errors import DamagedJobError
 from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStatus, Lease
 from rota.jobs.codec import BodyCodec
 from rota.jobs.transitions import SUCCEEDED
+from rota.stores.kernel.limits import Standing
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -186,6 +188,17 @@ def decode_readable(rows: Iterable[Row]) -> list[Job]:
             found.append(decode_job(row))
         except DamagedJobError as damage:
             logger.warning("%s", damage)
+    return found
+
+
+def decode_standings(rows: Iterable[Row]) -> list[Standing]:
+    """Due jobs in rows; a damaged instant is found when the job is taken."""
+    found: list[Standing] = []
+    created = EPOCH
+    for job_id, tenant, queue, priority, created_at in rows:
+        with suppress(OverflowError):
+            created = to_instant(created_at)
+        found.append(Standing(job_id, tenant, queue, priority, created))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
@@ -26,19 +27,6 @@ FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
 
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
-_FIND = {
-    "page": QUERIES.find_page,
-    "held_up": QUERIES.find_held_up,
-    "dead": QUERIES.find_dead,
-    "recurring": QUERIES.find_recurring,
-}
-_COUNT = {
-    "page": QUERIES.count_page,
-    "held_up": QUERIES.count_held_up,
-    "dead": QUERIES.count_dead,
-    "recurring": QUERIES.count_recurring,
-}
-"""The statements by the index that they read."""
 
 
 async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
@@ -60,9 +48,10 @@ async def find(statements: Statements, wanted: JobFilter, cursor: str | None, li
     """A page of the tenant's jobs. Unreadable ones are set aside, and on no page."""
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
     arguments = (*_conditions(wanted), last_at, last_id, check_limit(limit) + 1)
-    statement = _FIND[_choose_index(wanted)]
-    if wanted.status is JobStatus.READY and statement == QUERIES.find_page:
-        statement = await _choose_ready(statements)
+    jobs = _choose_list(wanted)
+    if jobs is None and wanted.status is JobStatus.READY:
+        jobs = await _choose_ready(statements)
+    statement = QUERIES.find_page if jobs is None else _fill(QUERIES.find_listed, jobs)
     while True:
         decoded = decode_jobs(await statements.fetch(statement, *arguments))
         if not decoded.damaged:
@@ -72,7 +61,8 @@ async def find(statements: Statements, wanted: JobFilter, cursor: str | None, li
 
 async def count(statements: Statements, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of the tenant the filter accepts."""
-    statement = _COUNT[_choose_index(wanted)]
+    jobs = _choose_list(wanted)
+    statement = QUERIES.count_page if jobs is None else _fill(QUERIES.count_listed, jobs)
     ((number,),) = await statements.fetch(statement, *_conditions(wanted), limit)
     return int(number) if limit is None else min(int(number), limit)
 
@@ -114,20 +104,24 @@ def _conditions(wanted: JobFilter) -> tuple[object, ...]:
     )
 
 
-async def _choose_ready(statements: Statements) -> str:
-    """While few jobs wait, all that do are read; of many, the newest are soon met in the list."""
+async def _choose_ready(statements: Statements) -> str | None:
+    """While few jobs wait, all that do are read; of many, the newest are soon met on the page."""
     ((number,),) = await statements.fetch(QUERIES.count_waiting, FEW + 1)
-    statement: str = QUERIES.find_ready if number <= FEW else QUERIES.find_page
-    return statement
+    return QUERIES.list_ready if number <= FEW else None
 
 
-def _choose_index(wanted: JobFilter) -> str:
-    """The one with the fewest jobs that are not wanted."""
+def _choose_list(wanted: JobFilter) -> str | None:
+    """The list with the fewest jobs that are not wanted; None for that of all jobs."""
     if wanted.only_dead:
-        return "dead"
+        return QUERIES.list_dead
     if wanted.is_of_series:
-        return "recurring"
-    return "held_up" if wanted.status in _HELD_UP else "page"
+        return QUERIES.list_recurring
+    return QUERIES.list_held_up if wanted.status in _HELD_UP else None
+
+
+@cache
+def _fill(statement: str, jobs: str) -> str:
+    return statement.replace(":jobs", jobs)
 
 
 async def survey(statements: Statements, now: datetime, tenant: str | None) -> list[QueueDepth]:

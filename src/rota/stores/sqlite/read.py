@@ -1,7 +1,8 @@
 """Pages, counts, single jobs and the next due time: the verbs that only read."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import apsw
@@ -17,6 +18,8 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
+from rota.stores.kernel.partitions import find_next_due
+from rota.stores.kernel.unit import run
 from rota.stores.protocol import QueueDepth, expiry_key
 from rota.stores.rows import (
     Row,
@@ -26,7 +29,7 @@ from rota.stores.rows import (
     to_instant,
     to_micros,
 )
-from rota.stores.sqlite.lease import find_partitions, is_partition_due
+from rota.stores.sqlite.lease import answer_step
 from rota.stores.sqlite.queries import QUERIES
 
 _EVER = (1 << 63) - 1
@@ -117,13 +120,9 @@ def next_due_at(
     tenants: Collection[str] | None,
 ) -> datetime | None:
     """See ``JobStore.next_due_at``."""
-    now_micros = to_micros(now)
-    firsts = list(_find_later(connection, queues, tenants))
-    for partition in find_partitions(connection, queues, tenants):
-        if is_partition_due(connection, partition, now_micros):
-            return now
-        firsts += connection.execute(QUERIES.first_in_partition, partition[:2])
-    return max(now, to_instant(min(firsts)[0])) if firsts else None
+    plan = find_next_due(queues, tenants, to_micros(now))
+    due_at = run(plan, partial(answer_step, connection))
+    return None if due_at is None else to_instant(due_at)
 
 
 def survey(connection: apsw.Connection, now: datetime, tenant: str | None) -> list[QueueDepth]:
@@ -162,19 +161,6 @@ def _choose_page(connection: apsw.Connection, wanted: JobFilter) -> str:
         ((number,),) = list(connection.execute(QUERIES.count_ready, (wanted.tenant, FEW + 1)))
         return QUERIES.list_few_ready if number <= FEW else chosen
     return chosen
-
-
-def _find_later(
-    connection: apsw.Connection,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-) -> Iterator[Row]:
-    chosen = None if tenants is None else encode_ids(tenants)
-    if queues is None:
-        yield from connection.execute(QUERIES.first_later, (chosen,))
-        return
-    for queue in set(queues):
-        yield from connection.execute(QUERIES.first_later_of_queue, (chosen, queue))
 
 
 def _encode_filter(wanted: JobFilter) -> Row:
