@@ -13,17 +13,16 @@ from rota.stores.mysql.connections import DUPLICATE, TRY_COUNT, Session, code_of
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
 
-PAGE_LENGTH = 1000
 STREAM_LENGTH = 500
 """How many writes, of up to 4 MiB in all, are held in memory and applied at a time."""
 
 Name: TypeAlias = tuple[str, str]
 
 
-async def scan_page(session: Session, collection: str, after: str) -> list[Document]:
+async def scan_page(session: Session, collection: str, after: str, limit: int) -> list[Document]:
     """The documents after a key, in the order of keys."""
     rows = await session.fetch(
-        QUERIES.scan_documents, collection=collection, after=after, limit=PAGE_LENGTH
+        QUERIES.scan_documents, collection=collection, after=after, limit=limit
     )
     return [Document(key.decode(), version, body) for key, version, body in rows]
 

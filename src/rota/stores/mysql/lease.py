@@ -32,7 +32,6 @@ from rota.stores.kernel.partitions import (
     FirstMarked,
     IsDue,
     NextPartition,
-    find_next_due,
     find_partitions,
 )
 from rota.stores.kernel.turns import take_turns
@@ -40,9 +39,9 @@ from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.mysql.unit import decode, decode_readable, read_text
+from rota.stores.mysql.unit import decode, read_text
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
-from rota.stores.rows import Row, decode_standings, logger, to_instant, to_micros
+from rota.stores.rows import Row, decode_standings, logger, to_micros
 from rota.triggers.zone import to_utc
 
 MOST_MARKED_DUE = 10_000
@@ -50,8 +49,6 @@ MOST_MARKED_DUE = 10_000
 
 _LAST_QUEUE = chr(0x10FFFF) * 256
 """No queue sorts after it."""
-
-_UNTIL_AT = 16
 
 
 async def lease(
@@ -256,33 +253,6 @@ async def answer_step(session: Session, query: Query) -> Any:
         case _:
             raise TypeError(f"unknown query: {query!r}")
     return rows[0][0] if rows else None
-
-
-async def next_due_at(
-    session: Session,
-    now: datetime,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-) -> datetime | None:
-    """See ``JobStore.next_due_at``."""
-    plan = find_next_due(queues, tenants, to_micros(now))
-    due_at = await run_async(plan, partial(answer_step, session))
-    return None if due_at is None else to_instant(due_at)
-
-
-async def find_expired(
-    session: Session, now: datetime, limit: int, after: tuple[datetime, JobId] | None
-) -> list[Job]:
-    """See ``JobStore.find_expired``; a page is empty only if there are no more."""
-    last = (-(1 << 62), "") if after is None else (to_micros(after[0]), after[1])
-    while True:
-        rows = await session.fetch(
-            QUERIES.find_expired, now=to_micros(now), after=last[0], after_id=last[1], limit=limit
-        )
-        found = decode_readable(rows)
-        if found or not rows:
-            return found
-        last = rows[-1][_UNTIL_AT], rows[-1][0].decode()
 
 
 async def extend(session: Session, held: Sequence[HeldLease], until: datetime) -> list[bool]:

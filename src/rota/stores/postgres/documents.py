@@ -18,8 +18,6 @@ from rota.stores.postgres.connections import Database, Session, Statements, tran
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
 
-PAGE_LENGTH = 1000
-
 MOST_AT_ONCE = 20_000
 MOST_BYTES_AT_ONCE = 16 * 1024 * 1024
 """Within these bounds a statement ends well before its deadline, and its message fits."""
@@ -36,9 +34,11 @@ Placed: TypeAlias = tuple[int, DocumentWrite]
 """A write and its position among those it came with."""
 
 
-async def scan_page(statements: Statements, collection: str, last_key: str) -> list[Document]:
+async def scan_page(
+    statements: Statements, collection: str, after: str, limit: int
+) -> list[Document]:
     """The documents after a key, in the order of keys."""
-    rows = await statements.fetch(QUERIES.scan_page, collection, last_key, PAGE_LENGTH)
+    rows = await statements.fetch(QUERIES.scan_page, collection, after, limit)
     return list(map(Document._make, rows))
 
 

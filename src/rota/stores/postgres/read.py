@@ -1,8 +1,10 @@
 """``get``, ``find``, ``count``, ``attempts``, ``results``, ``find_dependents`` and ``survey``."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
+from uuid import UUID
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
@@ -17,15 +19,31 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
+from rota.stores.kernel.records import PORTION_SIZE, JobPortion, describe_unreadable, unseal
 from rota.stores.postgres.connections import Statements
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.rows import decode_attempt, decode_jobs, in_calendar, known_ids
+from rota.stores.postgres.rows import (
+    Row,
+    decode_attempt,
+    decode_job,
+    decode_jobs,
+    in_calendar,
+    known_ids,
+)
 from rota.stores.postgres.unit import set_aside
-from rota.stores.protocol import QueueDepth
+from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, UnreadableJob
 
 FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
 
+_FIRST = str(UUID(int=0))
+_DUMPED = (
+    *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
+    *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
+    *("lease_worker", "lease_taken_at", "lease_until", "body", "is_awaited", "is_watched"),
+    "set_aside",
+)
+_BODY, _ASIDE = -4, -1
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 
 
@@ -140,3 +158,76 @@ async def survey(statements: Statements, now: datetime, tenant: str | None) -> l
             QUERIES.survey, now, tenant
         )
     ]
+
+
+async def find_expired(
+    statements: Statements, now: datetime, limit: int, after: tuple[datetime, str] | None
+) -> list[Job]:
+    """Jobs whose lease has expired. Those that cannot be read are set aside."""
+    last_until, last_id = after or (None, None)
+    while True:
+        rows = await statements.fetch(QUERIES.find_expired, now, last_until, last_id, limit)
+        decoded = decode_jobs(rows)
+        if not decoded.damaged:
+            return decoded.jobs
+        await set_aside(statements, decoded.damaged)
+
+
+async def next_due_at(
+    statements: Statements,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """The first instant, from now on, at which a READY job is due."""
+    if queues is None and tenants is None:
+        rows = await statements.fetch(QUERIES.next_due, now)
+    else:
+        chosen = (None if names is None else list(names) for names in (queues, tenants))
+        rows = await statements.fetch(QUERIES.next_due_in, now, *chosen)
+    due_at: datetime | None = rows[0][0]
+    return None if due_at is None else max(in_calendar(due_at), now)
+
+
+async def read_document_portion(
+    statements: Statements, collection: str, key: str, limit: int
+) -> list[KeptDocument]:
+    """A portion of the documents after a collection and key."""
+    place = (collection, key, limit, PORTION_SIZE)
+    return [*map(KeptDocument._make, await statements.fetch(QUERIES.dump_documents, *place))]
+
+
+async def read_job_portion(statements: Statements, place: str, limit: int) -> JobPortion:
+    """A portion of the jobs from an id on."""
+    rows = await statements.fetch(QUERIES.dump_jobs, place or _FIRST, limit, PORTION_SIZE)
+    if not rows:
+        return JobPortion((), None)
+    attempts: defaultdict[JobId, list[str]] = defaultdict(list)
+    ids = [row[0] for row in rows]
+    for job_id, body in await statements.fetch(QUERIES.dump_attempts, ids):
+        attempts[job_id].append(body)
+    results = dict(await statements.fetch(QUERIES.dump_results, ids))
+    records = [
+        await _read_record(statements, row, attempts[row[0]], results.get(row[0])) for row in rows
+    ]
+    following = UUID(ids[-1]).int + 1
+    return JobPortion(records, None if following >> 128 else str(UUID(int=following)))
+
+
+async def _read_record(
+    statements: Statements, row: Row, attempts: Sequence[str], result: bytes | None
+) -> KeptJob | UnreadableJob:
+    reason = row[_ASIDE]
+    if reason is None:
+        try:
+            tried = tuple(decode_attempt(row[0], body) for body in attempts)
+            return KeptJob(decode_job(row[:_ASIDE]), tried, result)
+        except DamagedJobError as damage:
+            reason = damage.reason
+    job_id, tenant, queue = row[:3]
+    content = unseal(row[_BODY].encode())
+    if content is None:
+        kept = {**dict(zip(_DUMPED, row, strict=True)), "attempts": attempts}
+        content = describe_unreadable("postgresql", reason, kept)
+    parents = await statements.fetch(QUERIES.find_parents, [job_id])
+    return UnreadableJob(job_id, tenant, queue, tuple(parent for _, parent in parents), content)

@@ -1,4 +1,7 @@
-"""Pages, counts, single jobs and the next due time: the verbs that only read."""
+"""Pages, counts, single jobs, the next due time and portions of all records: what only reads.
+
+None of these coroutines ever waits: the reader's thread runs them to their end.
+"""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -7,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import apsw
 
+from rota.errors import DamagedJobError
 from rota.jobs import (
     Attempt,
     Job,
@@ -19,11 +23,15 @@ from rota.jobs import (
     decode_cursor,
 )
 from rota.stores.kernel.partitions import find_next_due
+from rota.stores.kernel.records import JobPortion, cut_at_size, describe_unreadable, unseal
 from rota.stores.kernel.unit import run
-from rota.stores.protocol import QueueDepth, expiry_key
+from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, UnreadableJob
 from rota.stores.rows import (
+    COLUMNS,
     Row,
     decode_attempt,
+    decode_attempts,
+    decode_job,
     decode_readable,
     encode_ids,
     to_instant,
@@ -43,17 +51,25 @@ MOST_CHOICES = 100
 Choice: TypeAlias = tuple[frozenset[str] | None, frozenset[str] | None]
 
 _UNSUCCESSFUL = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
+_BODY, _SET_ASIDE = -2, -1
+_ROW_SIZE = 500
+"""About the number of bytes of a row besides its body."""
+
 _UNTIL_AT = 16
 """The position of ``lease_until`` in a row."""
 
 
-def get(connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+async def get(
+    connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]
+) -> dict[JobId, Job]:
     """See ``JobStore.get``; unreadable jobs are left out, as in all lists."""
     rows = connection.execute(QUERIES.read_jobs, (encode_ids(job_ids),))
     return {job.id: job for job in decode_readable(row for row in rows if row[1] == tenant)}
 
 
-def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
+async def find(
+    connection: apsw.Connection, wanted: JobFilter, cursor: str | None, limit: int
+) -> Page:
     """A page of the jobs of the filter's tenant."""
     created_at, job_id = (_EVER, "") if cursor is None else _read_cursor(cursor)
     *others, until, is_recurring = _encode_filter(wanted)
@@ -62,7 +78,7 @@ def find(connection: apsw.Connection, wanted: JobFilter, cursor: str | None, lim
     return cut_page(decode_readable(connection.execute(statement, values)), limit)
 
 
-def count(connection: apsw.Connection, wanted: JobFilter, limit: int | None) -> int:
+async def count(connection: apsw.Connection, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of its tenant the filter accepts."""
     most = _NO_LIMIT if limit is None else limit
     if wanted == JobFilter(tenant=wanted.tenant):
@@ -74,21 +90,21 @@ def count(connection: apsw.Connection, wanted: JobFilter, limit: int | None) -> 
     return int(number)
 
 
-def read_attempts(connection: apsw.Connection, tenant: str, job_id: JobId) -> list[Attempt]:
+async def attempts(connection: apsw.Connection, tenant: str, job_id: JobId) -> list[Attempt]:
     """See ``JobStore.attempts``."""
     stored = map(decode_attempt, connection.execute(QUERIES.read_attempts, (tenant, job_id)))
-    job = get(connection, tenant, [job_id]).get(job_id)
+    job = (await get(connection, tenant, [job_id])).get(job_id)
     return list(stored) if job is None else complete_history(job, stored)
 
 
-def read_results(
+async def results(
     connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId]
 ) -> dict[JobId, bytes]:
     """See ``JobStore.results``."""
     return dict(connection.execute(QUERIES.read_results, (tenant, encode_ids(job_ids))))
 
 
-def find_dependents(
+async def find_dependents(
     connection: apsw.Connection, tenant: str, job_ids: Sequence[JobId], limit: int
 ) -> list[Job]:
     """See ``JobStore.find_dependents``."""
@@ -96,14 +112,14 @@ def find_dependents(
     return decode_readable(connection.execute(QUERIES.find_dependents, values))
 
 
-def find_expired(
-    connection: apsw.Connection, now: datetime, limit: int, after: Job | None
+async def find_expired(
+    connection: apsw.Connection,
+    now: datetime,
+    limit: int,
+    after: tuple[datetime, JobId] | None,
 ) -> list[Job]:
     """See ``JobStore.find_expired``; a page is empty only if there are no more."""
-    last: Row = (-_EVER, "")
-    if after is not None:
-        until, job_id = expiry_key(after)
-        last = to_micros(until), job_id
+    last: Row = (-_EVER, "") if after is None else (to_micros(after[0]), after[1])
     while True:
         values = (to_micros(now), *last, limit)
         rows = connection.execute(QUERIES.find_expired, values).fetchall()
@@ -113,7 +129,7 @@ def find_expired(
         last = rows[-1][_UNTIL_AT], rows[-1][0]
 
 
-def next_due_at(
+async def next_due_at(
     connection: apsw.Connection,
     now: datetime,
     queues: Collection[str] | None,
@@ -125,7 +141,9 @@ def next_due_at(
     return None if due_at is None else to_instant(due_at)
 
 
-def survey(connection: apsw.Connection, now: datetime, tenant: str | None) -> list[QueueDepth]:
+async def survey(
+    connection: apsw.Connection, now: datetime, tenant: str | None
+) -> list[QueueDepth]:
     """See ``JobStore.survey``."""
     return [
         QueueDepth(
@@ -181,6 +199,52 @@ def _encode_filter(wanted: JobFilter) -> Row:
 def _read_cursor(cursor: str) -> tuple[int, JobId]:
     created_at, job_id = decode_cursor(cursor)
     return to_micros(created_at), job_id
+
+
+async def read_document_portion(
+    connection: apsw.Connection, collection: str, key: str, limit: int
+) -> list[KeptDocument]:
+    """A portion of the documents after a collection and key."""
+    rows = connection.execute(QUERIES.dump_documents, (collection, key, limit))
+    documents = map(KeptDocument._make, rows)
+    return list(cut_at_size(documents, lambda document: len(document.body)))
+
+
+async def read_job_portion(connection: apsw.Connection, last_id: JobId, limit: int) -> JobPortion:
+    """A portion of the jobs after an id."""
+    found = connection.execute(QUERIES.dump_jobs, (last_id, limit))
+    rows = list(cut_at_size(found, lambda row: len(row[_BODY]) + _ROW_SIZE))
+    if not rows:
+        return JobPortion((), None)
+    attempts: dict[JobId, list[Row]] = {row[0]: [] for row in rows}
+    for row in connection.execute(QUERIES.dump_attempts, (rows[0][0], rows[-1][0])):
+        attempts.setdefault(row[0], []).append(row)
+    results = dict(connection.execute(QUERIES.dump_results, (rows[0][0], rows[-1][0])))
+    records = [_read_record(connection, row, attempts[row[0]], results.get(row[0])) for row in rows]
+    return JobPortion(records, rows[-1][0])
+
+
+def _read_record(
+    connection: apsw.Connection, row: Row, attempts: Sequence[Row], result: bytes | None
+) -> KeptJob | UnreadableJob:
+    if row[_SET_ASIDE] is not None:
+        return _read_unreadable(connection, row, attempts, row[_SET_ASIDE])
+    try:
+        return KeptJob(decode_job(row), decode_attempts(row[0], attempts), result)
+    except DamagedJobError as damage:
+        return _read_unreadable(connection, row, attempts, damage.reason)
+
+
+def _read_unreadable(
+    connection: apsw.Connection, row: Row, attempts: Sequence[Row], reason: str
+) -> UnreadableJob:
+    content = unseal(row[_BODY])
+    if content is None:
+        columns = dict(zip((*COLUMNS, "set_aside"), row, strict=True))
+        content = describe_unreadable("sqlite", reason, {**columns, "attempts": attempts})
+    job_id, tenant, queue = row[:3]
+    edges = connection.execute(QUERIES.find_parents, (encode_ids([job_id]),))
+    return UnreadableJob(job_id, tenant, queue, tuple(parent for _, parent in edges), content)
 
 
 class NextDue(NamedTuple):
