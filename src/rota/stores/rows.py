@@ -1,7 +1,7 @@
 """Jobs and attempts as rows of SQL tables; ``BodyCodec`` encodes what has no column."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -180,13 +180,17 @@ def _decode_history(columns: Row) -> dict[str, Any]:
     }
 
 
-def decode_readable(rows: Iterable[Row]) -> list[Job]:
-    """The jobs in these rows, without those that cannot be read."""
+def decode_readable(
+    rows: Iterable[Row], decode: Callable[[Row], Job] = decode_job, *, skips_damaged: bool = True
+) -> list[Job]:
+    """The jobs in these rows; DamagedJobError for one that cannot be read, or it is left out."""
     found: list[Job] = []
     for row in rows:
         try:
-            found.append(decode_job(row))
+            found.append(decode(row))
         except DamagedJobError as damage:
+            if not skips_damaged:
+                raise
             logger.warning("%s", damage)
     return found
 

@@ -1,6 +1,6 @@
 """The verbs that every backend does alike: arguments are checked and passed on here."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -48,7 +48,7 @@ PAGE_LENGTH = 1000
 """How many documents are scanned at a time."""
 
 
-class EditVerbs(ClosableStore):
+class EditVerbs(ABC):
     """The verbs that the kernel decides alone. For what they mean, see the protocol."""
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Reads(Protocol[Handle_contra]):
     ) -> list[QueueDepth]: ...
 
 
-class ServerVerbs(EditVerbs, Generic[Handle]):
+class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
     """The verbs of a store on a server that only read, or that the kernel decides alone."""
 
     _reads: Reads[Handle]

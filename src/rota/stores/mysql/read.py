@@ -32,6 +32,7 @@ from rota.stores.mysql.queries import QUERIES
 from rota.stores.mysql.unit import AWAITED_AT, decode, decode_readable, read_text
 from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, UnreadableJob
 from rota.stores.rows import COLUMNS, Row, decode_attempts, to_instant, to_micros
+from rota.stores.survey import make_depths
 
 _EVER = (1 << 62) - 1
 _UNTIL_AT = 16
@@ -123,18 +124,7 @@ async def find_dependents(
 async def survey(session: Session, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """See ``JobStore.survey``."""
     rows = await session.fetch(QUERIES.survey, now=to_micros(now), tenant=tenant)
-    return [
-        QueueDepth(
-            queue=queue.decode(),
-            due_count=int(due),
-            later_count=int(later),
-            running_count=int(running),
-            stalled_count=int(stalled),
-            dead_count=int(dead),
-            oldest_due_at=None if oldest is None else to_instant(int(oldest)),
-        )
-        for queue, due, later, running, stalled, dead, oldest in rows
-    ]
+    return make_depths((tuple(map(read_text, row)) for row in rows), lambda at: to_instant(int(at)))
 
 
 async def next_due_at(

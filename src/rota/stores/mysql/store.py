@@ -77,10 +77,9 @@ class MysqlStore(SqlVerbs[Session]):
         """A long stream cannot be read twice: after a deadlock its caller repeats the call."""
         self._refuse_when_unusable()
         stream = checked(writes)
-        batches = [documents.take_batch(stream), documents.take_batch(stream)]
-        is_whole = batches[1] == documents.Batch([])
-        run = self._database.run if is_whole else self._database.run_once
-        await run(lambda session: documents.write_all(session, documents.replay(batches, stream)))
+        first = documents.next_batch(stream)
+        run = self._database.run if first.is_last else self._database.run_once
+        await run(lambda session: documents.write_all(session, documents.replay(first, stream)))
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         asked, rows, now = _submit(jobs, now)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rota.errors import DamagedJobError
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus
+from rota.stores import rows as rows_module
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.records import UNREADABLE_COPY, load_jobs, seal
@@ -43,7 +44,6 @@ from rota.stores.rows import (
     encode_attempt,
     encode_job,
     encode_unreadable,
-    logger,
     read_payload,
     to_instant,
     to_micros,
@@ -74,15 +74,9 @@ def decode(row: Row) -> Job:
         raise DamagedJobError(row[0].decode(), str(error)) from error
 
 
-def decode_readable(rows: Iterable[Row]) -> list[Job]:
-    """The jobs in these rows, without those that cannot be read."""
-    found: list[Job] = []
-    for row in rows:
-        try:
-            found.append(decode(row))
-        except DamagedJobError as damage:
-            logger.warning("%s", damage)
-    return found
+def decode_readable(rows: Iterable[Row], *, skips_damaged: bool = True) -> list[Job]:
+    """As that of ``rows``."""
+    return rows_module.decode_readable(rows, decode, skips_damaged=skips_damaged)
 
 
 def encode(job: Job, now: datetime, open_count: int = 0, *, is_awaited: bool = False) -> Row:
@@ -191,7 +185,9 @@ class Unit:
         match query:
             case ReadJobs(job_ids, skips_damaged):
                 rows = await fetch_of(QUERIES.lock_jobs, job_ids)
-                answer = self._decode(rows, skips_damaged=skips_damaged)
+                awaited = {row[0].decode() for row in rows if row[AWAITED_AT]}
+                jobs = decode_readable(rows, skips_damaged=skips_damaged)
+                answer = {job.id: Stored(job, job.id in awaited) for job in jobs}
             case ReadStatuses(job_ids):
                 rows = await fetch_of(QUERIES.lock_statuses, job_ids)
                 answer = {job_id.decode(): status.decode() for job_id, status in rows}
@@ -210,17 +206,6 @@ class Unit:
             case _:
                 raise TypeError(f"unknown query: {query!r}")
         return answer
-
-    def _decode(self, rows: Iterable[Row], *, skips_damaged: bool) -> dict[JobId, Stored]:
-        found: dict[JobId, Stored] = {}
-        for row in rows:
-            try:
-                found[row[0].decode()] = Stored(decode(row), bool(row[AWAITED_AT]))
-            except DamagedJobError as damage:
-                if not skips_damaged:
-                    raise
-                logger.warning("%s", damage)
-        return found
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         """Level by level: who depends on a job is read once the job is locked."""

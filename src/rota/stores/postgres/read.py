@@ -32,6 +32,7 @@ from rota.stores.postgres.rows import (
 )
 from rota.stores.postgres.unit import set_aside
 from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, UnreadableJob
+from rota.stores.survey import make_depths
 
 FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
@@ -144,20 +145,7 @@ def _fill(statement: str, jobs: str) -> str:
 
 async def survey(statements: Statements, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """The depths of all queues; the cost grows with the jobs that wait, run or are dead letters."""
-    return [
-        QueueDepth(
-            queue=queue,
-            due_count=due,
-            later_count=later,
-            running_count=running,
-            stalled_count=stalled,
-            dead_count=dead,
-            oldest_due_at=None if oldest is None else in_calendar(oldest),
-        )
-        for queue, due, later, running, stalled, dead, oldest in await statements.fetch(
-            QUERIES.survey, now, tenant
-        )
-    ]
+    return make_depths(await statements.fetch(QUERIES.survey, now, tenant), in_calendar)
 
 
 async def find_expired(

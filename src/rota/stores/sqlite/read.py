@@ -39,6 +39,7 @@ from rota.stores.rows import (
 )
 from rota.stores.sqlite.lease import answer_step
 from rota.stores.sqlite.queries import QUERIES
+from rota.stores.survey import make_depths
 
 _EVER = (1 << 63) - 1
 _NO_LIMIT = -1
@@ -145,20 +146,7 @@ async def survey(
     connection: apsw.Connection, now: datetime, tenant: str | None
 ) -> list[QueueDepth]:
     """See ``JobStore.survey``."""
-    return [
-        QueueDepth(
-            queue=queue,
-            due_count=due,
-            later_count=later,
-            running_count=running,
-            stalled_count=stalled,
-            dead_count=dead,
-            oldest_due_at=None if oldest is None else to_instant(oldest),
-        )
-        for queue, due, later, running, stalled, dead, oldest in connection.execute(
-            QUERIES.survey, (to_micros(now), tenant)
-        )
-    ]
+    return make_depths(connection.execute(QUERIES.survey, (to_micros(now), tenant)), to_instant)
 
 
 def _choose_list(wanted: JobFilter) -> str:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import apsw
 from msgspec.structs import replace
 
-from rota.errors import DamagedJobError
 from rota.jobs import Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.placement import made_ready
@@ -35,6 +34,7 @@ from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
 from rota.stores.rows import (
     Row,
     decode_job,
+    decode_readable,
     encode_amendment,
     encode_attempt,
     encode_ids,
@@ -42,7 +42,6 @@ from rota.stores.rows import (
     encode_move,
     encode_reports,
     encode_unreadable,
-    logger,
     read_payload,
     to_instant,
     to_micros,
@@ -178,15 +177,10 @@ def load(connection: apsw.Connection, records: Sequence[Record], now: datetime) 
 
 
 def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
-    found: dict[JobId, Stored] = {}
-    for row in connection.execute(QUERIES.read_jobs, (encode_ids(query.job_ids),)):
-        try:
-            found[row[0]] = Stored(decode_job(row), bool(row[-1]))
-        except DamagedJobError as damage:
-            if not query.skips_damaged:
-                raise
-            logger.warning("%s", damage)
-    return found
+    rows = connection.execute(QUERIES.read_jobs, (encode_ids(query.job_ids),)).fetchall()
+    awaited = {row[0] for row in rows if row[-1]}
+    jobs = decode_readable(rows, skips_damaged=query.skips_damaged)
+    return {job.id: Stored(job, job.id in awaited) for job in jobs}
 
 
 def _read_statuses(connection: apsw.Connection, query: ReadStatuses) -> dict[JobId, str]:
