@@ -6,7 +6,7 @@ are microseconds since 1970.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from rota.stores.kernel.limits import scopes_of
@@ -90,21 +90,14 @@ class Steps:
             if found is None or (last is not None and found.tenant > last):
                 del self._stretches[0]
                 continue
-            following = self._after(found)
-            self._stretches[0] = following or self._skip(found), last
-            if following is not None:
+            queues = self._queues
+            index = 0 if queues is None else bisect_left(queues, found.queue)
+            if queues is None or found.queue in queues[index : index + 1]:
+                self._stretches[0] = NextPartition(found.tenant, f"{found.queue}\0"), last
                 return found
+            following = queues[index] if index < len(queues) else None
+            self._stretches[0] = NextPartition(found.tenant, following), last
         return None
-
-    def _after(self, found: DuePartition) -> NextPartition | None:
-        """The place directly after a chosen partition; None for another one."""
-        if self._queues is not None and found.queue not in self._queues:
-            return None
-        return NextPartition(found.tenant, f"{found.queue}\0")
-
-    def _skip(self, found: DuePartition) -> NextPartition:
-        queues: Sequence[str | None] = [*(self._queues or ()), None]
-        return NextPartition(found.tenant, queues[bisect_left(self._queues or (), found.queue)])
 
 
 def find_partitions(

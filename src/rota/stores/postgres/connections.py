@@ -285,11 +285,6 @@ class Database:
         """The name of the database in messages."""
         return self.settings.label
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether a call would find a connection that is not known to be lost."""
-        return any(not connection.is_closed() for connection in self._idle)
-
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
         return await asyncio.shield(self._start(work))

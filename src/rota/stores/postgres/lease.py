@@ -3,13 +3,14 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from rota.errors import StoreError
+from asyncpg import Connection, Record
+
 from rota.jobs import Job, JobId, normalize_job_id
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
@@ -29,9 +30,12 @@ from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import (
     DRIVER_ERRORS,
     LOST_CONNECTION,
-    Database,
+    NOTHING_WRITTEN,
+    Session,
     Statements,
+    translated,
 )
+from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import Leases, Row, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside
@@ -395,8 +399,9 @@ class PostgresKeeper:
     """
 
     def __init__(self, settings: PostgresSettings) -> None:
-        self._database = Database(replace(settings, connection_count=1))
+        self._settings = settings
         self._runner: asyncio.Runner | None = None
+        self._connection: Connection[Record] | None = None
 
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """As the store's own; the thread waits for the answer."""
@@ -408,20 +413,35 @@ class PostgresKeeper:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            try:
-                runner.run(self._database.close())
-            finally:
-                runner.close()
+        if self._runner is None:
+            return
+        runner, self._runner = self._runner, None
+        try:
+            runner.run(self._disconnect())
+        finally:
+            runner.close()
 
     async def _extend(self, held: Sequence[HeldLease], until: datetime) -> list[bool]:
-        is_new = not self._database.is_connected
-        try:
-            return await self._database.run(lambda session: extend(session, held, until))
-        except StoreError as error:
-            # Between calls the loop does not run, and does not notice a lost connection.
-            is_silent = isinstance(error.__cause__, TimeoutError)
-            if is_new or is_silent or not isinstance(error.__cause__, LOST_CONNECTION):
-                raise
-        return await self._database.run(lambda session: extend(session, held, until))
+        is_new = self._connection is None or self._connection.is_closed()
+        connection = await self._connected()
+        with translated(self._settings.label):
+            try:
+                return await extend(Session(connection, self._settings), held, until)
+            except LOST_CONNECTION as error:
+                # Between calls the loop does not run, and does not notice a lost connection.
+                if is_new or isinstance(error, TimeoutError):
+                    raise
+        connection.terminate()
+        return await self._extend(held, until)
+
+    async def _connected(self) -> "Connection[Record]":
+        if self._connection is None or self._connection.is_closed():
+            with translated(self._settings.label, NOTHING_WRITTEN):
+                self._connection = await connect(self._settings)
+        return self._connection
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(*DRIVER_ERRORS):
+                await self._connection.close(timeout=self._settings.connect_for.total_seconds())
+            self._connection = None

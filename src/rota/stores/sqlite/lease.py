@@ -8,6 +8,7 @@ cost nothing.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import apsw
@@ -93,9 +94,8 @@ class _Lease:
         }
 
     def answer(self, query: Any) -> Any:
-        """The answer to a query of ``lease_limited``, or of ``find_partitions``."""
-        answer = self._answers.get(type(query))
-        return answer_step(self._connection, query) if answer is None else answer(query)
+        """The answer to a query of ``lease_limited``."""
+        return self._answers[type(query)](query)
 
     def choose(self, limit: int) -> list[JobId]:
         """The next jobs, tenants in turn."""
@@ -136,7 +136,7 @@ class _Lease:
         self, tenant_limit: int, full: Collection[CapScope] = ()
     ) -> list[Partition]:
         plan = find_partitions(self._request, tenant_limit, full, self._now)
-        return run(plan, self.answer)
+        return run(plan, partial(answer_step, self._connection))
 
     def _first_of_tenant(self, tenant: str, queues: Iterable[str], count: int) -> list[JobId]:
         found: list[Row] = []
