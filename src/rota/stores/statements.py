@@ -11,6 +11,8 @@ from importlib.resources import files
 
 _HEADING = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*-- (?:include|begins as): (\w+)(?: \((.+)\))?[ \t]*$")
+_VALUE = re.compile(r"(\w+) = ([^,]+)")
+_PLACE = re.compile(r"(?<!:):(\w+)")
 
 
 class Statements:
@@ -61,6 +63,5 @@ def _find(name: str, earlier: dict[str, str]) -> str:
 
 
 def _fill(text: str, values: str) -> str:
-    for name, value in re.findall(r"(\w+) = ([^,]+)", values):
-        text = re.sub(rf"(?<!:):{name}\b", lambda _, value=value: value, text)  # type: ignore[misc]
-    return text
+    given = dict(_VALUE.findall(values))
+    return _PLACE.sub(lambda place: given.get(place[1], place[0]), text)

@@ -85,7 +85,8 @@ def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table)
     before = target.total_changes()
     is_complete = False
     for direction in ("ASC", "DESC"):
-        rows = _Readable(source.execute(table.read(direction)))
+        statement = table.read(direction)
+        rows = _Readable(source.execute(statement))
         target.executemany(table.restore, rows)
         if rows.is_complete:
             is_complete = True
