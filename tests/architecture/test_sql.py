@@ -10,7 +10,7 @@ from tests.architecture.source_tree import ROOT
 
 QUERY_FILES = sorted((ROOT / "src/rota/stores").rglob("queries.sql"))
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_INCLUDE = re.compile(r"^-- (?:include|begins as): (\w+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- (?:include|begins as): (\w+)(?: \(.+\))?$", re.MULTILINE)
 _USE = re.compile(r"(?<![.\w])QUERIES\.(\w+)")  # those of another file are called by its name
 _STATEMENT = re.compile(
     r"\s*(?:SELECT\s.+\sFROM|INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM"

@@ -1,7 +1,7 @@
 """Finds, decodes, changes and removes documents of any ``DocumentStore``."""
 
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +13,38 @@ Default = TypeVar("Default")
 
 WRITE_LIMIT = 20
 """How often a change is decided again while others write the same document."""
+
+
+class Batch(NamedTuple):
+    """The next writes of a stream, the error that ended it, and whether there are no more."""
+
+    writes: list[DocumentWrite]
+    error: Exception | None = None
+    is_last: bool = False
+
+
+def take_batch(stream: Iterator[DocumentWrite], most: int, most_bytes: int) -> Batch:
+    """As many writes as a store should apply at a time. An error is kept until they are applied."""
+    writes: list[DocumentWrite] = []
+    byte_count = 0
+    try:
+        for write in stream:
+            writes.append(write)
+            byte_count += len(write.body or b"")
+            if len(writes) >= most or byte_count >= most_bytes:
+                return Batch(writes)
+    except Exception as error:  # noqa: BLE001 - what the caller's stream raises is passed on
+        return Batch(writes, error, is_last=True)
+    return Batch(writes, is_last=True)
+
+
+def refuse_stale(batch: Batch, versions: Sequence[int | None]) -> None:
+    """Raise StaleVersionError for the first write that was not current, or the stream's error."""
+    if None in versions:
+        collection, key, expected, _ = batch.writes[versions.index(None)]
+        raise StaleVersionError(collection, key, expected)
+    if batch.error is not None:
+        raise batch.error
 
 
 async def find_document(store: DocumentStore, collection: str, key: str) -> Document | None:

@@ -1,7 +1,8 @@
 """The state of a store, found without changing it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rota.errors import SchemaOutdatedError
 from rota.stores.migrations import AppliedMigration, Migration, pending_migrations
@@ -64,6 +65,28 @@ def compare_schema(
     except SchemaOutdatedError as error:
         return SchemaStanding(tuple(applied), problem=error.message)
     return SchemaStanding(tuple(applied), tuple(migration.mark for migration in pending))
+
+
+def describe_content(
+    base: StoreInspection,
+    standing: SchemaStanding,
+    documents: Iterable[Iterable[Any]],
+    jobs: Sequence[Iterable[Any]] | None,
+) -> StoreInspection:
+    """The inspection, with the schema and how much there is.
+
+    ``documents`` are rows of collection and count, ``jobs`` of status, count and how many are set
+    aside.
+    """
+    return replace(
+        base,
+        applied=standing.applied,
+        pending=standing.pending,
+        problem=standing.problem,
+        document_counts=dict(map(tuple, documents)),
+        job_counts=None if jobs is None else {status: count for status, count, _ in jobs},
+        set_aside_job_count=sum(aside for _, _, aside in jobs or ()),
+    )
 
 
 @dataclass(frozen=True, slots=True)

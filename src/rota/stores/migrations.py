@@ -53,6 +53,15 @@ def read_migration(file_name: str, text: str) -> Migration:
     return Migration(mark, text)
 
 
+def misfit(migration: Migration, place: str, error: Exception) -> SchemaOutdatedError:
+    """The error for a migration that a store refuses."""
+    number, name = migration.mark[:2]
+    return SchemaOutdatedError(
+        f"Migration {number:04d}_{name} does not fit this {place}: {error}",
+        {"migration": number, "name": name},
+    )
+
+
 def pending_migrations(
     known: Sequence[Migration], applied: Iterable[AppliedMigration]
 ) -> tuple[Migration, ...]:

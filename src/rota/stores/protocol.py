@@ -80,6 +80,13 @@ def checked(writes: Iterable[DocumentWrite]) -> Iterator[DocumentWrite]:
         yield write
 
 
+def check_names(collection: str, keys: Iterable[str]) -> None:
+    """Refuse names of documents that no store can keep."""
+    check_name("collection", collection)
+    for key in keys:
+        check_name("key", key)
+
+
 class DocumentStore(Protocol):
     """Stores versioned documents. Every write that returned is durable.
 

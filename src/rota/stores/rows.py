@@ -1,7 +1,8 @@
 """Jobs and attempts as rows of SQL tables; ``BodyCodec`` encodes what has no column."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ from rota.errors import DamagedJobError
 from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStatus, Lease
 from rota.jobs.codec import BodyCodec
 from rota.jobs.transitions import SUCCEEDED
+from rota.stores.kernel.limits import Standing
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -178,14 +180,29 @@ def _decode_history(columns: Row) -> dict[str, Any]:
     }
 
 
-def decode_readable(rows: Iterable[Row]) -> list[Job]:
-    """The jobs in these rows, without those that cannot be read."""
+def decode_readable(
+    rows: Iterable[Row], decode: Callable[[Row], Job] = decode_job, *, skips_damaged: bool = True
+) -> list[Job]:
+    """The jobs in these rows; DamagedJobError for one that cannot be read, or it is left out."""
     found: list[Job] = []
     for row in rows:
         try:
-            found.append(decode_job(row))
+            found.append(decode(row))
         except DamagedJobError as damage:
+            if not skips_damaged:
+                raise
             logger.warning("%s", damage)
+    return found
+
+
+def decode_standings(rows: Iterable[Row]) -> list[Standing]:
+    """Due jobs in rows; a damaged instant is found when the job is taken."""
+    found: list[Standing] = []
+    created = EPOCH
+    for job_id, tenant, queue, priority, created_at in rows:
+        with suppress(OverflowError):
+            created = to_instant(created_at)
+        found.append(Standing(job_id, tenant, queue, priority, created))
     return found
 
 

@@ -2,14 +2,17 @@
 
 A statement begins with a line ``-- name: the_name`` and ends before the next one; further comment
 lines say what it does, what its parameters are, and why anything odd is as it is. A line
-``-- include: the_other`` stands for the text of a statement above it.
+``-- include: the_other`` stands for the text of a statement above it. With ``(worker = $6)`` after
+it, ``$6`` takes the place of ``:worker`` there; the code that runs a statement replaces the rest.
 """
 
 import re
 from importlib.resources import files
 
 _HEADING = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
-_INCLUDE = re.compile(r"^[ \t]*-- (?:include|begins as): (\w+)[ \t]*$")
+_INCLUDE = re.compile(r"^[ \t]*-- (?:include|begins as): (\w+)(?: \((.+)\))?[ \t]*$")
+_VALUE = re.compile(r"(\w+) = ([^,]+)")
+_PLACE = re.compile(r"(?<!:):(\w+)")
 
 
 class Statements:
@@ -47,7 +50,7 @@ def _read_lines(text: str, earlier: dict[str, str]) -> str:
     for line in text.splitlines():
         included = _INCLUDE.match(line)
         if included is not None:
-            lines.append(_find(included[1], earlier))
+            lines.append(_fill(_find(included[1], earlier), included[2] or ""))
         elif not line.lstrip().startswith("--"):
             lines.append(line)
     return "\n".join(lines).strip()
@@ -57,3 +60,8 @@ def _find(name: str, earlier: dict[str, str]) -> str:
     if name not in earlier:
         raise ValueError(f"no statement above is named {name}")
     return earlier[name].removesuffix(";")
+
+
+def _fill(text: str, values: str) -> str:
+    given = dict(_VALUE.findall(values))
+    return _PLACE.sub(lambda place: given.get(place[1], place[0]), text)

@@ -1,7 +1,8 @@
 """How full the queues are: the reference for ``JobStore.survey``."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from rota.jobs import Job, JobStatus, is_dead_letter, is_stalled
 from rota.stores.protocol import QueueDepth
@@ -19,6 +20,24 @@ def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -
         if job.status in {JobStatus.READY, JobStatus.RUNNING} or is_dead_letter(job):
             by_queue.setdefault(job.queue, []).append(job)
     return [_survey_queue(queue, by_queue[queue], now) for queue in sorted(by_queue)]
+
+
+def make_depths(
+    rows: Iterable[Sequence[Any]], read_instant: Callable[[Any], datetime]
+) -> list[QueueDepth]:
+    """The depths in rows of a database, with the fields of a ``QueueDepth`` in their order."""
+    return [
+        QueueDepth(
+            queue=queue,
+            due_count=int(due),
+            later_count=int(later),
+            running_count=int(running),
+            stalled_count=int(stalled),
+            dead_count=int(dead),
+            oldest_due_at=None if oldest is None else read_instant(oldest),
+        )
+        for queue, due, later, running, stalled, dead, oldest in rows
+    ]
 
 
 def _survey_queue(queue: str, jobs: list[Job], now: datetime) -> QueueDepth:

@@ -36,6 +36,11 @@ def test_a_statement_may_include_one_above_it() -> None:
     assert parse_statements(text)["try"] == "INSERT INTO a\nON CONFLICT DO NOTHING;"
 
 
+def test_an_included_statement_may_be_given_values() -> None:
+    text = "-- name: a\nSELECT :it::text, :item;\n-- name: b\n-- include: a (it = $1, item = 2)"
+    assert parse_statements(text)["b"] == "SELECT $1::text, 2"
+
+
 def test_a_statement_that_includes_an_unknown_one_is_refused() -> None:
     with pytest.raises(ValueError, match="no statement above is named add"):
         parse_statements("-- name: try\n-- include: add\nON CONFLICT DO NOTHING;")

@@ -1,6 +1,6 @@
 """``apply``: each change that still holds, and what follows from it for other jobs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 
@@ -40,6 +40,9 @@ from rota.stores.kernel.unit import (
 )
 from rota.stores.protocol import STALE, Applied
 
+COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
+"""The path of most changes."""
+
 MOVE_FIELDS = (
     "status",
     "due_at",
@@ -67,6 +70,36 @@ def check_path(change: Change) -> None:
     for current, target in pairwise(change.path):
         if not can_transition(current, target):
             raise IllegalMoveError(current, target)
+
+
+def check_paths(changes: Iterable[Change]) -> None:
+    """As ``check_path``; most changes are completions."""
+    for change in changes:
+        if change.path != COMPLETION:
+            check_path(change)
+
+
+def find_plain(changes: Sequence[Change]) -> list[Change]:
+    """The changes that complete a job, and write nothing else unless others depend on it.
+
+    A native path may write them before the kernel writes the rest. Only the order of changes of
+    the same job matters: a call with two of them has no plain ones.
+    """
+    if len({change.job_id for change in changes}) < len(changes):
+        return []
+    return [
+        change
+        for change in changes
+        if change.path == COMPLETION and change.successor is None and not change.is_removed
+    ]
+
+
+def merge_answers(
+    changes: Iterable[Change], completed: Collection[JobId], others: Iterable[Applied]
+) -> list[Applied]:
+    """The answer for each change: completed natively, or by the kernel."""
+    left = iter(others)
+    return [Applied(one.job) if one.job_id in completed else next(left) for one in changes]
 
 
 def is_current(change: Change, stored: Job | None, now: datetime) -> bool:

@@ -258,6 +258,19 @@ class Decision(NamedTuple, Generic[Answer]):
 Plan: TypeAlias = Generator[Query, Any, Decision[Answer]]
 
 
+class Committed(NamedTuple, Generic[Answer]):
+    """A caller's answer, and the partitions and ended jobs whose listeners to wake."""
+
+    answer: Answer
+    ready: set[Partition]
+    ended: set[JobId] = set()  # noqa: RUF012 - never changed
+
+    @classmethod
+    def of(cls, writes: Writes, answer: Answer) -> "Committed[Answer]":
+        """What follows from writes that are committed."""
+        return cls(answer, writes.ready_partitions(), writes.ended_jobs())
+
+
 def run(plan: Reading[Answer], answer: Callable[[Query], Any]) -> Answer:
     """Run a plan to its end, inside a synchronous transaction."""
     reply: Any = None

@@ -1,26 +1,54 @@
 """The verbs that every backend does alike: arguments are checked and passed on here."""
 
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits
+from rota.stores.kernel.records import JobPortion, check_portion, walk
 from rota.stores.kernel.unit import Plan
 from rota.stores.opened import ClosableStore
-from rota.stores.protocol import EndedPlace, Pruned, QueueDepth, check_count
+from rota.stores.protocol import (
+    Document,
+    DocumentWrite,
+    EndedPlace,
+    KeptDocument,
+    Portion,
+    Pruned,
+    QueueDepth,
+    check_choice,
+    check_count,
+    check_name,
+    check_names,
+    checked,
+    expiry_key,
+)
 from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")
 Handle = TypeVar("Handle")
 Handle_contra = TypeVar("Handle_contra", contravariant=True)
+Work: TypeAlias = Callable[[Handle], Coroutine[Any, Any, Result]]
+
+PAGE_LENGTH = 1000
+"""How many documents are scanned at a time."""
 
 
-class EditVerbs(ClosableStore):
+class EditVerbs(ABC):
     """The verbs that the kernel decides alone. For what they mean, see the protocol."""
 
     @abstractmethod
@@ -93,13 +121,13 @@ class Reads(Protocol[Handle_contra]):
     ) -> list[QueueDepth]: ...
 
 
-class ServerVerbs(EditVerbs, Generic[Handle]):
+class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
     """The verbs of a store on a server that only read, or that the kernel decides alone."""
 
     _reads: Reads[Handle]
 
     @abstractmethod
-    async def _run(self, work: Callable[[Handle], Awaitable[Result]]) -> Result:
+    async def _run(self, work: Work[Handle, Result]) -> Result:
         """Do the work with a connection or the like, again if it must be repeated."""
 
     async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
@@ -147,6 +175,137 @@ class ServerVerbs(EditVerbs, Generic[Handle]):
         """See ``JobStore.survey``."""
         now = to_utc(now, "now")
         return await self._run(lambda handle: self._reads.survey(handle, now, tenant))
+
+
+class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
+    """The same for an SQL database."""
+
+    async def find_expired(
+        self,
+        handle: Handle_contra,
+        now: datetime,
+        limit: int,
+        after: tuple[datetime, JobId] | None,
+        /,
+    ) -> list[Job]: ...
+
+    async def next_due_at(
+        self,
+        handle: Handle_contra,
+        now: datetime,
+        queues: Collection[str] | None,
+        tenants: Collection[str] | None,
+        /,
+    ) -> datetime | None: ...
+
+    async def read_document_portion(
+        self, handle: Handle_contra, collection: str, key: str, limit: int, /
+    ) -> Sequence[KeptDocument]: ...
+
+    async def read_job_portion(
+        self, handle: Handle_contra, place: str, limit: int, /
+    ) -> JobPortion: ...
+
+
+class Documents(Protocol[Handle_contra]):
+    """The module of a backend that reads and writes documents."""
+
+    async def scan_page(
+        self, handle: Handle_contra, collection: str, after: str, limit: int, /
+    ) -> list[Document]: ...
+
+    async def read(
+        self, handle: Handle_contra, collection: str, keys: Sequence[str], /
+    ) -> dict[str, Document]: ...
+
+    async def write_all(
+        self, handle: Handle_contra, writes: Iterable[DocumentWrite], /
+    ) -> None: ...
+
+
+class SqlVerbs(ServerVerbs[Handle]):
+    """The verbs of a store in an SQL database that only read, or join a caller's transaction."""
+
+    _reads: SqlReads[Handle]
+    _documents: Documents[Handle]
+
+    @abstractmethod
+    def _joined(self, connection: Any) -> AbstractContextManager[Handle]:
+        """The caller's own connection, in its open transaction; errors are translated."""
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """See ``DocumentStore.scan``."""
+        check_name("collection", collection)
+        after, length = "", PAGE_LENGTH
+        while length == PAGE_LENGTH:
+            page = await self._scan_page(collection, after)
+            length = len(page)
+            if page:
+                after = page[-1].key
+                yield page
+
+    async def _scan_page(self, collection: str, after: str) -> list[Document]:
+        return await self._run(
+            lambda handle: self._documents.scan_page(handle, collection, after, PAGE_LENGTH)
+        )
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """See ``DocumentStore.read``."""
+        check_names(collection, keys)
+        return await self._run(lambda handle: self._documents.read(handle, collection, keys))
+
+    async def read_within(
+        self, connection: Any, collection: str, keys: Sequence[str]
+    ) -> dict[str, Document]:
+        """See ``TransactionalStore.read_within``."""
+        check_names(collection, keys)
+        with self._joined(connection) as handle:
+            return await self._documents.read(handle, collection, keys)
+
+    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
+        """See ``TransactionalStore.write_within``."""
+        accepted = tuple(checked(writes))
+        with self._joined(connection) as handle:
+            await self._documents.write_all(handle, accepted)
+
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """See ``JobStore.find_expired``."""
+        now, key = to_utc(now, "now"), None if after is None else expiry_key(after)
+        check_count(limit)
+        return await self._run(lambda handle: self._reads.find_expired(handle, now, limit, key))
+
+    async def next_due_at(
+        self,
+        now: datetime,
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """See ``JobStore.next_due_at``."""
+        now = to_utc(now, "now")
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        return await self._find_next_due(now, queues, tenants)
+
+    async def _find_next_due(
+        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> datetime | None:
+        return await self._run(lambda handle: self._reads.next_due_at(handle, now, queues, tenants))
+
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        """See ``PortableStore.dump``."""
+        check_portion(limit)
+
+        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
+            return await self._run(
+                lambda handle: self._reads.read_document_portion(handle, collection, key, limit)
+            )
+
+        async def read_jobs(place: str) -> JobPortion:
+            return await self._run(
+                lambda handle: self._reads.read_job_portion(handle, place, limit)
+            )
+
+        return await walk(cursor, read_documents, read_jobs)
 
 
 def narrow(wanted: JobFilter | None, tenant: str) -> JobFilter:

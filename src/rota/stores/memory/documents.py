@@ -11,6 +11,7 @@ from rota.stores.protocol import (
     KeptDocument,
     Record,
     check_name,
+    check_names,
     checked,
 )
 
@@ -42,9 +43,7 @@ class DocumentVerbs:
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """See ``DocumentStore.read``."""
         self._refuse_when_closed()
-        check_name("collection", collection)
-        for key in keys:
-            check_name("key", key)
+        check_names(collection, keys)
         documents = self._collections.get(collection, {})
         return {key: documents[key] for key in keys if key in documents}
 

@@ -26,14 +26,13 @@ from rota.jobs import (
     is_stalled,
     list_jobs,
 )
-from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.edits import Pruning
 from rota.stores.kernel.limits import lease_chosen, lease_limited, preview_lease
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
-from rota.stores.kernel.settlement import check_path
+from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Plan, run
+from rota.stores.kernel.verbs import EditVerbs, narrow
 from rota.stores.memory.documents import DocumentVerbs
 from rota.stores.memory.tables import (
     JobTables,
@@ -44,7 +43,6 @@ from rota.stores.memory.tables import (
 )
 from rota.stores.protocol import (
     Applied,
-    EndedPlace,
     HeldLease,
     Inserted,
     KeptDocument,
@@ -53,7 +51,6 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Portion,
-    Pruned,
     QueueDepth,
     Reach,
     Record,
@@ -69,7 +66,7 @@ from rota.triggers.zone import to_utc
 Answer = TypeVar("Answer")
 
 
-class MemoryStore(DocumentVerbs):
+class MemoryStore(DocumentVerbs, EditVerbs):
     """Lost when the process ends. Only a listener's ``wait`` suspends its caller."""
 
     reach = Reach.PROCESS
@@ -125,10 +122,6 @@ class MemoryStore(DocumentVerbs):
             queries = LimitedQueries(self._tables, to_utc(now, "now"))
             return run(preview_lease(request), queries.answer)
 
-    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        """See ``OpenStore.check_insertion``."""
-        self._commit(edits.check_insertion(jobs, to_utc(now, "now")), is_silent=True)
-
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""
         self._refuse_when_closed()
@@ -143,8 +136,7 @@ class MemoryStore(DocumentVerbs):
         """See ``JobStore.apply``."""
         self._refuse_when_closed()
         now = to_utc(now, "now")
-        for change in changes:
-            check_path(change)
+        check_paths(changes)
         answers = self._commit(settlement.apply(changes, now))
         return [
             answer
@@ -227,7 +219,7 @@ class MemoryStore(DocumentVerbs):
     ) -> Page:
         """See ``JobStore.find``."""
         self._refuse_when_closed()
-        wanted = _narrowed(wanted, tenant)
+        wanted = narrow(wanted, tenant)
         page = list_jobs(self._tables.select(wanted.status), wanted, cursor, limit)
         return Page([copied(job) for job in page.items], page.next_cursor)
 
@@ -236,7 +228,7 @@ class MemoryStore(DocumentVerbs):
     ) -> int:
         """See ``JobStore.count``."""
         self._refuse_when_closed()
-        wanted = _narrowed(wanted, tenant)
+        wanted = narrow(wanted, tenant)
         accepted = (1 for job in self._tables.select(wanted.status) if wanted.accepts(job))
         return sum(islice(accepted, limit))
 
@@ -260,27 +252,7 @@ class MemoryStore(DocumentVerbs):
         self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
     ) -> Job:
         """See ``JobStore.amend``."""
-        asked = edits.Amendment(tenant, job_id, fields, to_utc(now, "now"))
-        return copied(self._commit(edits.amend(asked)))
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """See ``JobStore.delete``."""
-        return self._commit(edits.delete(tenant, job_id))
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        """See ``OpenStore.erase``."""
-        return self._commit(edits.erase(tenant, job_ids, to_utc(now, "now")))
-
-    async def prune(
-        self,
-        ended_before: datetime,
-        limit: int,
-        expiry: Expiry | None = None,
-        after: EndedPlace | None = None,
-    ) -> Pruned:
-        """See ``JobStore.prune``."""
-        before = to_utc(ended_before, "ended_before")
-        return self._commit(edits.prune(Pruning(before, check_count(limit), expiry, after)))
+        return copied(await super().amend(tenant, job_id, fields, now))
 
     async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
         """See ``JobStore.survey``."""
@@ -322,6 +294,9 @@ class MemoryStore(DocumentVerbs):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
+        return self._commit(make_plan())
 
     def _commit(self, plan: Plan[Answer], *, is_silent: bool = False) -> Answer:
         """Run a plan of the kernel, write what it decides, and wake listeners."""
@@ -365,7 +340,3 @@ class _Keeper:
 
     def close(self) -> None:
         """Nothing was opened."""
-
-
-def _narrowed(wanted: JobFilter | None, tenant: str) -> JobFilter:
-    return replace(wanted or JobFilter(), tenant=tenant)

@@ -2,28 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from asyncmy import errors
 
-from rota.errors import StaleVersionError
-from rota.stores.kernel.records import cut_at_size
+from rota.stores.documents import Batch, refuse_stale, take_batch
+from rota.stores.kernel.records import PORTION_SIZE
 from rota.stores.mysql.connections import DUPLICATE, TRY_COUNT, Session, code_of
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
 
-PAGE_LENGTH = 1000
 STREAM_LENGTH = 500
-"""How many writes, of up to 4 MiB in all, are held in memory and applied at a time."""
+"""How many writes, of up to 4 MiB in all, are applied at a time."""
 
 Name: TypeAlias = tuple[str, str]
 
 
-async def scan_page(session: Session, collection: str, after: str) -> list[Document]:
+async def scan_page(session: Session, collection: str, after: str, limit: int) -> list[Document]:
     """The documents after a key, in the order of keys."""
     rows = await session.fetch(
-        QUERIES.scan_documents, collection=collection, after=after, limit=PAGE_LENGTH
+        QUERIES.scan_documents, collection=collection, after=after, limit=limit
     )
     return [Document(key.decode(), version, body) for key, version, body in rows]
 
@@ -37,54 +35,41 @@ async def read(session: Session, collection: str, keys: Sequence[str]) -> dict[s
 
 async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> list[int | None]:
     """Apply the writes that are current; see the protocol."""
-    stream, versions = iter(writes), list[int | None]()
+    stream, versions, is_last = iter(writes), list[int | None](), False
     async with session.transaction():
-        while (batch := take_batch(stream)).writes:
+        while not is_last:
+            batch = next_batch(stream)
             versions += await _apply(session, batch.writes)
+            is_last = batch.is_last
     return versions
 
 
 async def write_all(session: Session, writes: Iterable[DocumentWrite]) -> None:
     """Apply the writes as they come from the stream, all or none."""
-    stream = checked(writes)
+    stream, is_last = checked(writes), False
     async with session.transaction():
-        while (batch := take_batch(stream)) != Batch([]):
-            versions = await _apply(session, batch.writes)
-            if None in versions:
-                collection, key, expected, _ = batch.writes[versions.index(None)]
-                raise StaleVersionError(collection, key, expected)
-            if batch.error is not None:
-                raise batch.error
+        while not is_last:
+            batch = next_batch(stream)
+            refuse_stale(batch, await _apply(session, batch.writes))
+            is_last = batch.is_last
 
 
-class Batch(NamedTuple):
-    """The next writes of a stream, and the error that ended it."""
-
-    writes: list[DocumentWrite]
-    error: Exception | None = None
+def next_batch(stream: Iterator[DocumentWrite]) -> Batch:
+    """The next writes, held in memory and applied at a time."""
+    return take_batch(stream, STREAM_LENGTH, PORTION_SIZE)
 
 
-def take_batch(stream: Iterator[DocumentWrite]) -> Batch:
-    """The next writes. An error of the stream is kept until those before it are applied."""
-    writes: list[DocumentWrite] = []
-    try:
-        for write in cut_at_size(islice(stream, STREAM_LENGTH), lambda one: len(one.body or b"")):
-            writes.append(write)  # noqa: PERF402 - those before an error are kept
-    except Exception as error:  # noqa: BLE001 - what the caller's stream raises is passed on
-        return Batch(writes, error)
-    return Batch(writes)
-
-
-def replay(batches: Iterable[Batch], rest: Iterator[DocumentWrite]) -> Iterator[DocumentWrite]:
-    """The stream again from its beginning, of which these batches were taken."""
-    for batch in batches:
-        yield from batch.writes
-        if batch.error is not None:
-            raise batch.error
+def replay(batch: Batch, rest: Iterator[DocumentWrite]) -> Iterator[DocumentWrite]:
+    """The stream again from its beginning, of which this batch was taken."""
+    yield from batch.writes
+    if batch.error is not None:
+        raise batch.error
     yield from rest
 
 
 async def _apply(session: Session, writes: Sequence[DocumentWrite]) -> list[int | None]:
+    if not writes:
+        return []
     for _ in range(TRY_COUNT - 1):
         try:
             return await _apply_once(session, writes)

@@ -6,13 +6,12 @@ leases them if the caller can run all of them. Otherwise, and under limits, the 
 """
 
 import asyncio
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from rota.errors import DamagedJobError, StoreUnavailableError
 from rota.jobs import Job, JobId, decide_lease, order_key
@@ -26,16 +25,23 @@ from rota.stores.kernel.limits import (
     lease_chosen,
     lease_limited,
     preview_lease,
-    scopes_of,
 )
-from rota.stores.kernel.turns import order_turns, take_turns
+from rota.stores.kernel.partitions import (
+    DuePartition,
+    FirstLater,
+    FirstMarked,
+    IsDue,
+    NextPartition,
+    find_partitions,
+)
+from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.mysql.unit import decode, decode_readable
+from rota.stores.mysql.unit import decode, read_text
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
-from rota.stores.rows import EPOCH, Row, logger, to_instant, to_micros
+from rota.stores.rows import Row, decode_standings, logger, to_micros
 from rota.triggers.zone import to_utc
 
 MOST_MARKED_DUE = 10_000
@@ -43,8 +49,6 @@ MOST_MARKED_DUE = 10_000
 
 _LAST_QUEUE = chr(0x10FFFF) * 256
 """No queue sorts after it."""
-
-_UNTIL_AT = 16
 
 
 async def lease(
@@ -141,21 +145,8 @@ class LeaseCall:
         return {tenant: mine[: counts[tenant]] for tenant, mine in offered.items()}
 
     async def _find_partitions(self, limit: int, full: Collection[CapScope]) -> list[Partition]:
-        """Partitions with a due job, outside the full scopes, of the next tenants in turn."""
-        found: list[Partition] = []
-        tenants: set[str] = set()
-        request, scopes = self._request, set(full)
-        async for each in find_partitions(
-            self._session, request.queues, request.tenants, request.after_tenant
-        ):
-            if each.tenant not in tenants and len(tenants) == limit:
-                break
-            if scopes.isdisjoint(scopes_of(each.tenant, each.queue)) and await is_due(
-                self._session, each, self._now
-            ):
-                found.append((each.tenant, each.queue))
-                tenants.add(each.tenant)
-        return found
+        plan = find_partitions(self._request, limit, full, to_micros(self._now))
+        return await run_async(plan, partial(answer_step, self._session))
 
     async def _find_first(
         self, partitions: Sequence[Partition], count: int, passed_over: Sequence[JobId]
@@ -180,15 +171,7 @@ class LeaseCall:
                 for priority in (range(1, HIGHEST_PRIORITY + 1) if queue in ageing else (None,))
             ],
         )
-        found: list[Standing] = []
-        created = EPOCH
-        for job_id, tenant, queue, priority, created_at in rows:
-            with suppress(OverflowError):  # a damaged instant is found when the job is taken
-                created = to_instant(created_at)
-            found.append(
-                Standing(job_id.decode(), tenant.decode(), queue.decode(), priority, created)
-            )
-        return found
+        return decode_standings(tuple(map(read_text, row)) for row in rows)
 
     async def _union(
         self, statement: str, places: Iterable[tuple[str, str, int | None, dict[str, Any]]]
@@ -250,91 +233,26 @@ def _choose(
     return take_turns(offered, limit, take), short
 
 
-class DuePartition(NamedTuple):
-    """A queue of a tenant with jobs marked as due, and when the first of them is due."""
-
-    tenant: str
-    queue: str
-    due_at: int
-
-
-async def find_partitions(
-    session: Session,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-    after: str = "",
-) -> AsyncIterator[DuePartition]:
-    """The chosen partitions by tenant and queue, starting after a tenant.
-
-    It steps from one to the next, however many jobs each has.
-    """
-    stretches: list[tuple[str, str | None]]
-    if tenants is not None:
-        stretches = [(tenant, tenant) for tenant in order_turns(set(tenants), after)]
-    else:
-        stretches = [(after, None), ("", after)] if after else [("", None)]
-    chosen = None if queues is None else sorted(set(queues))
-    for first, last in stretches:
-        place = (first, "" if first == last or not first else _LAST_QUEUE)
-        while rows := await session.fetch(QUERIES.next_partition, tenant=place[0], queue=place[1]):
-            found = DuePartition(rows[0][0].decode(), rows[0][1].decode(), rows[0][2])
-            if last is not None and found.tenant > last:
-                break
-            place = found.tenant, f"{found.queue}\0"  # the text that follows directly
-            if chosen is None or found.queue in chosen:
-                yield found
-            else:
-                following = bisect_left(chosen, found.queue)
-                place = found.tenant, [*chosen, _LAST_QUEUE][following]
-
-
-async def is_due(session: Session, partition: DuePartition, now: datetime) -> bool:
-    """Whether one of its jobs is due: the first, unless the clock was set back."""
-    return partition.due_at <= to_micros(now) or await first_due(session, partition) <= to_micros(
-        now
-    )
-
-
-async def first_due(session: Session, partition: DuePartition) -> int:
-    """When the first of its jobs is due, of those that are marked as due."""
-    tenant, queue, _ = partition
-    ((due_at,),) = await session.fetch(QUERIES.first_of_partition, tenant=tenant, queue=queue)
-    return partition.due_at if due_at is None else int(due_at)
-
-
-async def next_due_at(
-    session: Session,
-    now: datetime,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-) -> datetime | None:
-    """See ``JobStore.next_due_at``."""
-    firsts: list[int] = []
-    async for partition in find_partitions(session, queues, tenants):
-        if await is_due(session, partition, now):
-            return now
-        firsts.append(await first_due(session, partition))
-    chosen = {"any_tenant": tenants is None, "tenants": sorted(tenants or ()) or [""]}
-    for queue in [None] if queues is None else set(queues):
-        statement = QUERIES.first_later if queue is None else QUERIES.first_later_of_queue
-        rows = await session.fetch(statement, queue=queue, **chosen)
-        firsts += [later_at for (later_at,) in rows]
-    return max(now, to_instant(min(firsts))) if firsts else None
-
-
-async def find_expired(
-    session: Session, now: datetime, limit: int, after: tuple[datetime, JobId] | None
-) -> list[Job]:
-    """See ``JobStore.find_expired``; a page is empty only if there are no more."""
-    last = (-(1 << 62), "") if after is None else (to_micros(after[0]), after[1])
-    while True:
-        rows = await session.fetch(
-            QUERIES.find_expired, now=to_micros(now), after=last[0], after_id=last[1], limit=limit
-        )
-        found = decode_readable(rows)
-        if found or not rows:
-            return found
-        last = rows[-1][_UNTIL_AT], rows[-1][0].decode()
+async def answer_step(session: Session, query: Query) -> Any:
+    """Answer the queries of ``kernel.partitions``."""
+    match query:
+        case NextPartition(tenant, queue):
+            place = _LAST_QUEUE if queue is None else queue
+            rows = await session.fetch(QUERIES.next_partition, tenant=tenant, queue=place)
+            return DuePartition(*map(read_text, rows[0])) if rows else None
+        case IsDue(tenant, queue, now):
+            first = await answer_step(session, FirstMarked(tenant, queue))
+            return first is not None and first <= now
+        case FirstMarked(tenant, queue):
+            rows = await session.fetch(QUERIES.first_of_partition, tenant=tenant, queue=queue)
+        case FirstLater(queue, tenants):
+            statement = QUERIES.first_later if queue is None else QUERIES.first_later_of_queue
+            names = sorted(tenants or ()) or [""]
+            chosen = {"any_tenant": tenants is None, "tenants": names}
+            rows = await session.fetch(statement, queue=queue, **chosen)
+        case _:
+            raise TypeError(f"unknown query: {query!r}")
+    return rows[0][0] if rows else None
 
 
 async def extend(session: Session, held: Sequence[HeldLease], until: datetime) -> list[bool]:

@@ -1,8 +1,9 @@
 """Pages, counts and single jobs, and portions of all records: what only reads."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from rota.errors import DamagedJobError
@@ -17,20 +18,24 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
+from rota.stores.kernel.partitions import find_next_due
 from rota.stores.kernel.records import (
     JobPortion,
     cut_at_size,
     describe_unreadable,
-    load_jobs,
     unseal,
 )
+from rota.stores.kernel.unit import run_async
 from rota.stores.mysql.connections import Session
+from rota.stores.mysql.lease import answer_step
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.mysql.unit import AWAITED_AT, Unit, decode, decode_readable, read_text
-from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, Record, UnreadableJob
+from rota.stores.mysql.unit import AWAITED_AT, decode, decode_readable, read_text
+from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, UnreadableJob
 from rota.stores.rows import COLUMNS, Row, decode_attempts, to_instant, to_micros
+from rota.stores.survey import make_depths
 
 _EVER = (1 << 62) - 1
+_UNTIL_AT = 16
 _ROW_SIZE = 500
 """About the number of bytes of a job besides its body."""
 
@@ -119,18 +124,34 @@ async def find_dependents(
 async def survey(session: Session, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """See ``JobStore.survey``."""
     rows = await session.fetch(QUERIES.survey, now=to_micros(now), tenant=tenant)
-    return [
-        QueueDepth(
-            queue=queue.decode(),
-            due_count=int(due),
-            later_count=int(later),
-            running_count=int(running),
-            stalled_count=int(stalled),
-            dead_count=int(dead),
-            oldest_due_at=None if oldest is None else to_instant(int(oldest)),
+    return make_depths((tuple(map(read_text, row)) for row in rows), lambda at: to_instant(int(at)))
+
+
+async def next_due_at(
+    session: Session,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """See ``JobStore.next_due_at``."""
+    plan = find_next_due(queues, tenants, to_micros(now))
+    due_at = await run_async(plan, partial(answer_step, session))
+    return None if due_at is None else to_instant(due_at)
+
+
+async def find_expired(
+    session: Session, now: datetime, limit: int, after: tuple[datetime, JobId] | None
+) -> list[Job]:
+    """See ``JobStore.find_expired``; a page is empty only if there are no more."""
+    last = (-(1 << 62), "") if after is None else (to_micros(after[0]), after[1])
+    while True:
+        rows = await session.fetch(
+            QUERIES.find_expired, now=to_micros(now), after=last[0], after_id=last[1], limit=limit
         )
-        for queue, due, later, running, stalled, dead, oldest in rows
-    ]
+        found = decode_readable(rows)
+        if found or not rows:
+            return found
+        last = rows[-1][_UNTIL_AT], rows[-1][0].decode()
 
 
 async def read_document_portion(
@@ -166,20 +187,6 @@ async def read_job_portion(session: Session, after: JobId, limit: int) -> JobPor
         for row in await session.fetch_of(QUERIES.read_jobs, ids)
     ]
     return JobPortion(records, ids[-1])
-
-
-async def load(session: Session, records: Sequence[Record], now: datetime) -> int:
-    """Store the records that are new, in one transaction; how many that were."""
-    documents = {each[:2]: each for each in reversed(records) if isinstance(each, KeptDocument)}
-    async with session.transaction():
-        found: set[tuple[str, str]] = set()
-        for collection in sorted({each for each, _ in documents}):
-            keys = [key for each, key in documents if each == collection]
-            rows = await session.fetch_of(QUERIES.lock_documents, keys, collection=collection)
-            found |= {(collection, key.decode()) for key, _ in rows}
-        new = [each for name, each in sorted(documents.items()) if name not in found]
-        await session.write(QUERIES.create_documents, new)
-        return len(new) + (await Unit(session).run(load_jobs(records, now))).answer
 
 
 async def _read_record(

@@ -7,17 +7,19 @@ from datetime import timedelta
 
 from asyncmy import errors
 
-from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.errors import StoreUnavailableError
 from rota.stores.inspection import (
     MigrationReport,
     StoreInspection,
     compare_schema,
+    describe_content,
     schema_version,
 )
 from rota.stores.migrations import (
     AppliedMigration,
     Migration,
     load_migrations,
+    misfit,
     pending_migrations,
 )
 from rota.stores.mysql.address import MysqlSettings
@@ -99,7 +101,6 @@ async def _migrate(
 
 async def _apply(session: Session, migration: Migration) -> None:
     """Each statement commits by itself, and can be repeated."""
-    mark = migration.mark
     lines = migration.script.splitlines()
     script = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
     try:
@@ -107,11 +108,8 @@ async def _apply(session: Session, migration: Migration) -> None:
             if statement.strip():
                 await session.run(statement)
     except errors.ProgrammingError as error:
-        raise SchemaOutdatedError(
-            f"Migration {mark.number:04d}_{mark.name} does not fit this database: {error}",
-            {"migration": mark.number, "name": mark.name},
-        ) from error
-    await session.write(QUERIES.record_migration, [mark])
+        raise misfit(migration, "database", error) from error
+    await session.write(QUERIES.record_migration, [migration.mark])
 
 
 async def has_migrations(session: Session) -> bool:
@@ -141,22 +139,11 @@ async def _inspect(session: Session, settings: MysqlSettings) -> StoreInspection
     ((version, _, has_table, size),) = await session.fetch(QUERIES.read_server)
     kind = check_version(version, settings.label)
     applied = await read_applied(session) if has_table else ()
-    standing = compare_schema(MIGRATIONS, applied)
     documents: Sequence[Row] = await session.fetch(QUERIES.count_documents) if applied else ()
-    jobs: Sequence[Row] = await session.fetch(QUERIES.count_jobs) if applied else ()
-    return StoreInspection(
-        settings.label,
-        kind,
-        version.partition("-")[0],
-        exists=bool(has_table),
-        applied=standing.applied,
-        pending=standing.pending,
-        problem=standing.problem,
-        size=int(size),
-        document_counts=dict(documents),
-        job_counts={status: count for status, count, _ in jobs} if applied else None,
-        set_aside_job_count=sum(aside for _, _, aside in jobs),
-    )
+    jobs = await session.fetch(QUERIES.count_jobs) if applied else None
+    release = version.partition("-")[0]
+    base = StoreInspection(settings.label, kind, release, exists=bool(has_table), size=int(size))
+    return describe_content(base, compare_schema(MIGRATIONS, applied), documents, jobs)
 
 
 async def migrate_database(settings: MysqlSettings, locked_for: timedelta) -> MigrationReport:

@@ -1,24 +1,22 @@
 """The store in a MariaDB or MySQL database: documents and jobs."""
 
 from collections.abc import (
-    AsyncIterator,
-    Awaitable,
     Callable,
     Collection,
     Iterable,
+    Iterator,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
-from msgspec.structs import replace
-
-from rota.jobs import Change, Job, JobId, JobStatus
-from rota.stores.kernel.records import JobPortion, check_job_ids, check_portion, walk
-from rota.stores.kernel.settlement import check_path
-from rota.stores.kernel.unit import Plan
-from rota.stores.kernel.verbs import ServerVerbs
+from rota.jobs import Change, Job, JobId
+from rota.stores.kernel.placement import made_ready
+from rota.stores.kernel.records import check_job_ids
+from rota.stores.kernel.settlement import check_paths
+from rota.stores.kernel.unit import Committed, Plan
+from rota.stores.kernel.verbs import SqlVerbs, Work
 from rota.stores.mysql import documents, lease, read, unit
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session, statements_on, translated
@@ -27,24 +25,18 @@ from rota.stores.mysql.schema import open_database
 from rota.stores.mysql.wakeups import Notices, encode_places
 from rota.stores.protocol import (
     Applied,
-    Document,
     DocumentWrite,
     HeldLease,
     Inserted,
-    KeptDocument,
     KeptJob,
     LeaseKeeper,
     LeasePreview,
     LeaseRequest,
     Listener,
-    Portion,
     Reach,
     Record,
-    check_choice,
-    check_count,
     check_name,
     checked,
-    expiry_key,
 )
 from rota.stores.rows import Row
 from rota.triggers.zone import to_utc
@@ -52,7 +44,7 @@ from rota.triggers.zone import to_utc
 Result = TypeVar("Result")
 
 
-class MysqlStore(ServerVerbs[Session]):
+class MysqlStore(SqlVerbs[Session]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has started runs to its end, even if its caller is cancelled while waiting. A store
@@ -61,6 +53,7 @@ class MysqlStore(ServerVerbs[Session]):
 
     reach = Reach.NETWORK
     _reads = read
+    _documents = documents
     uses_native_paths = True
     """False sends every insert, lease and change through the kernel; tests compare the two."""
 
@@ -76,19 +69,6 @@ class MysqlStore(ServerVerbs[Session]):
         """The store in a database; missing tables are created."""
         return cls(await open_database(settings), settings)
 
-    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        check_name("collection", collection)
-        after = ""
-        while page := await self._run(
-            lambda session, after=after: documents.scan_page(session, collection, after)  # type: ignore[misc]
-        ):
-            after = page[-1].key
-            yield page
-
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        _check_names(collection, keys)
-        return await self._run(lambda session: documents.read(session, collection, keys))
-
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         accepted = tuple(checked(writes))
         return await self._run(lambda session: documents.write_each(session, accepted))
@@ -97,24 +77,9 @@ class MysqlStore(ServerVerbs[Session]):
         """A long stream cannot be read twice: after a deadlock its caller repeats the call."""
         self._refuse_when_unusable()
         stream = checked(writes)
-        batches = [documents.take_batch(stream), documents.take_batch(stream)]
-        is_whole = batches[1] == documents.Batch([])
-        run = self._database.run if is_whole else self._database.run_once
-        await run(lambda session: documents.write_all(session, documents.replay(batches, stream)))
-
-    async def read_within(
-        self, connection: Any, collection: str, keys: Sequence[str]
-    ) -> dict[str, Document]:
-        _check_names(collection, keys)
-        session = self._join(connection)
-        with translated(self._settings.label):
-            return await documents.read(session, collection, keys)
-
-    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
-        accepted = tuple(checked(writes))
-        session = self._join(connection)
-        with translated(self._settings.label):
-            await documents.write_all(session, accepted)
+        first = documents.next_batch(stream)
+        run = self._database.run if first.is_last else self._database.run_once
+        await run(lambda session: documents.write_all(session, documents.replay(first, stream)))
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         asked, rows, now = _submit(jobs, now)
@@ -131,8 +96,7 @@ class MysqlStore(ServerVerbs[Session]):
         The wake-up is a row in the same transaction: listeners of all processes poll it.
         """
         asked, rows, now = _submit(jobs, now)
-        session = self._join(connection)
-        with translated(self._settings.label):
+        with self._joined(connection) as session:
             inserted = await unit.insert(
                 session, asked, rows, now, is_native=self.uses_native_paths
             )
@@ -166,27 +130,10 @@ class MysqlStore(ServerVerbs[Session]):
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
-        for change in decided:
-            check_path(change)
+        check_paths(decided)
         return await self._commit(
             lambda session: unit.apply(session, decided, now, is_native=is_native)
         )
-
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        now, key = to_utc(now, "now"), None if after is None else expiry_key(after)
-        check_count(limit)
-        return await self._run(lambda session: lease.find_expired(session, now, limit, key))
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        now = to_utc(now, "now")
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        return await self._run(lambda session: lease.next_due_at(session, now, queues, tenants))
 
     def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
@@ -201,24 +148,11 @@ class MysqlStore(ServerVerbs[Session]):
         check_name("tenant", tenant)
         return self._notices.listen_for_end(tenant, job_ids)
 
-    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        check_portion(limit)
-
-        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
-            return await self._run(
-                lambda session: read.read_document_portion(session, collection, key, limit)
-            )
-
-        async def read_jobs(place: str) -> JobPortion:
-            return await self._run(lambda session: read.read_job_portion(session, place, limit))
-
-        return await walk(cursor, read_documents, read_jobs)
-
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """One call is one transaction."""
         now, kept = to_utc(now, "now"), tuple(records)
         check_job_ids(kept)
-        return await self._run(lambda session: read.load(session, kept, now))
+        return await self._run(lambda session: unit.load(session, kept, now))
 
     async def read_clock(self) -> datetime:
         """The server's clock."""
@@ -229,13 +163,13 @@ class MysqlStore(ServerVerbs[Session]):
     async def _run_plan(self, make_plan: Callable[[], Plan[Result]]) -> Result:
         return await self._commit(lambda session: unit.run_plan(session, make_plan()))
 
-    async def _commit(self, work: Callable[[Session], Awaitable[unit.Committed[Result]]]) -> Result:
+    async def _commit(self, work: Work[Session, Committed[Result]]) -> Result:
         """Do the work, and wake listeners once it is committed."""
         committed = await self._run(work)
         self._notices.notify(committed.ready, committed.ended)
         return committed.answer
 
-    async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+    async def _run(self, work: Work[Session, Result]) -> Result:
         self._refuse_when_unusable()
         return await self._database.run(work)
 
@@ -243,25 +177,17 @@ class MysqlStore(ServerVerbs[Session]):
         await self._notices.close()
         await self._database.close()
 
-    def _join(self, connection: Any) -> Session:
+    @contextmanager
+    def _joined(self, connection: Any) -> Iterator[Session]:
         self._refuse_when_unusable()
-        return statements_on(connection, self._database.most_bytes)
+        session = statements_on(connection, self._database.most_bytes)
+        with translated(self._settings.label):
+            yield session
 
 
 def _submit(jobs: Sequence[Job], now: datetime) -> tuple[list[Job], list[Row], datetime]:
     """The jobs and their rows as of the call. Without dependencies a job is READY."""
     now = to_utc(now, "now")
     check_job_ids(KeptJob(job) for job in jobs)
-    ready = [
-        job
-        if job.dependencies or job.status is JobStatus.READY
-        else replace(job, status=JobStatus.READY)
-        for job in jobs
-    ]
+    ready = made_ready(jobs)
     return ready, [unit.encode(job, now) for job in ready], now
-
-
-def _check_names(collection: str, keys: Sequence[str]) -> None:
-    check_name("collection", collection)
-    for key in keys:
-        check_name("key", key)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from asyncmy import errors
@@ -12,13 +12,15 @@ from msgspec.structs import replace
 
 from rota.errors import DamagedJobError
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus
+from rota.stores import rows as rows_module
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity, identity_of
-from rota.stores.kernel.records import UNREADABLE_COPY, seal
+from rota.stores.kernel.records import UNREADABLE_COPY, load_jobs, seal
+from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import (
+    Committed,
     Ended,
     NewJob,
-    Partition,
     Plan,
     Query,
     ReadAncestors,
@@ -35,14 +37,13 @@ from rota.stores.kernel.unit import (
 )
 from rota.stores.mysql.connections import DUPLICATE, Session, code_of
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.protocol import Applied, Inserted
+from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
 from rota.stores.rows import (
     Row,
     decode_job,
     encode_attempt,
     encode_job,
     encode_unreadable,
-    logger,
     read_payload,
     to_instant,
     to_micros,
@@ -52,7 +53,6 @@ Answer = TypeVar("Answer")
 
 AWAITED_AT = 22
 _BODY_AT = 21
-_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -74,15 +74,9 @@ def decode(row: Row) -> Job:
         raise DamagedJobError(row[0].decode(), str(error)) from error
 
 
-def decode_readable(rows: Iterable[Row]) -> list[Job]:
-    """The jobs in these rows, without those that cannot be read."""
-    found: list[Job] = []
-    for row in rows:
-        try:
-            found.append(decode(row))
-        except DamagedJobError as damage:
-            logger.warning("%s", damage)
-    return found
+def decode_readable(rows: Iterable[Row], *, skips_damaged: bool = True) -> list[Job]:
+    """As that of ``rows``."""
+    return rows_module.decode_readable(rows, decode, skips_damaged=skips_damaged)
 
 
 def encode(job: Job, now: datetime, open_count: int = 0, *, is_awaited: bool = False) -> Row:
@@ -94,14 +88,6 @@ def encode(job: Job, now: datetime, open_count: int = 0, *, is_awaited: bool = F
 def digest(identity: Identity | None) -> bytes | None:
     """An identity in a fixed length: its four names are too long for an index."""
     return None if identity is None else sha256(_encode_json(identity)).digest()
-
-
-class Committed(NamedTuple, Generic[Answer]):
-    """A caller's answer, and the partitions and ended jobs whose listeners to wake."""
-
-    answer: Answer
-    ready: set[Partition]
-    ended: set[JobId] = set()  # noqa: RUF012 - never changed
 
 
 async def run_plan(session: Session, plan: Plan[Answer]) -> Committed[Answer]:
@@ -136,25 +122,15 @@ async def insert(
 async def apply(
     session: Session, changes: Sequence[Change], now: datetime, *, is_native: bool
 ) -> Committed[list[Applied]]:
-    """Apply changes. The native path completes plain jobs; the rest takes the kernel.
-
-    Only the order of changes of the same job matters, so a call with two of them takes the kernel.
-    """
-    is_native = is_native and len({change.job_id for change in changes}) == len(changes)
+    """Apply changes. The native path completes plain jobs; the rest takes the kernel."""
     async with session.transaction():
-        plain = [change for change in changes if _is_plain(change)] if is_native else []
-        done = await _complete(session, plain)
+        done = await _complete(session, find_plain(changes) if is_native else ())
         rest = [change for change in changes if change.job_id not in done]
         committed: Committed[list[Applied]] = Committed([], set())
         if rest:
             committed = await Unit(session).run(settlement.apply(rest, now))
-    others = iter(committed.answer)
-    answers = [Applied(one.job) if one.job_id in done else next(others) for one in changes]
+    answers = merge_answers(changes, done, committed.answer)
     return Committed(answers, committed.ready, committed.ended | done)
-
-
-def _is_plain(change: Change) -> bool:
-    return change.path == _COMPLETION and change.successor is None and not change.is_removed
 
 
 async def _complete(session: Session, changes: Sequence[Change]) -> set[JobId]:
@@ -199,9 +175,9 @@ class Unit:
 
     async def run(self, plan: Plan[Answer]) -> Committed[Answer]:
         """Run the plan and write its decision."""
-        writes, answer = await run_async(plan, self._answer)
-        await self._write(writes)
-        return Committed(answer, writes.ready_partitions(), writes.ended_jobs())
+        decision = await run_async(plan, self._answer)
+        await self._write(decision.writes)
+        return Committed.of(*decision)
 
     async def _answer(self, query: Query) -> Any:
         fetch_of = self._session.fetch_of
@@ -209,7 +185,9 @@ class Unit:
         match query:
             case ReadJobs(job_ids, skips_damaged):
                 rows = await fetch_of(QUERIES.lock_jobs, job_ids)
-                answer = self._decode(rows, skips_damaged=skips_damaged)
+                awaited = {row[0].decode() for row in rows if row[AWAITED_AT]}
+                jobs = decode_readable(rows, skips_damaged=skips_damaged)
+                answer = {job.id: Stored(job, job.id in awaited) for job in jobs}
             case ReadStatuses(job_ids):
                 rows = await fetch_of(QUERIES.lock_statuses, job_ids)
                 answer = {job_id.decode(): status.decode() for job_id, status in rows}
@@ -228,17 +206,6 @@ class Unit:
             case _:
                 raise TypeError(f"unknown query: {query!r}")
         return answer
-
-    def _decode(self, rows: Iterable[Row], *, skips_damaged: bool) -> dict[JobId, Stored]:
-        found: dict[JobId, Stored] = {}
-        for row in rows:
-            try:
-                found[row[0].decode()] = Stored(decode(row), bool(row[AWAITED_AT]))
-            except DamagedJobError as damage:
-                if not skips_damaged:
-                    raise
-                logger.warning("%s", damage)
-        return found
 
     async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         """Level by level: who depends on a job is read once the job is locked."""
@@ -351,3 +318,17 @@ def _encode_new(new: NewJob, now: datetime) -> Row:
     if new.unreadable is None:
         return row
     return (*encode_unreadable(row[:28], UNREADABLE_COPY, seal(new.unreadable)), *row[28:])
+
+
+async def load(session: Session, records: Sequence[Record], now: datetime) -> int:
+    """Store the records that are new, in one transaction; how many that were."""
+    documents = {each[:2]: each for each in reversed(records) if isinstance(each, KeptDocument)}
+    async with session.transaction():
+        found: set[tuple[str, str]] = set()
+        for collection in sorted({each for each, _ in documents}):
+            keys = [key for each, key in documents if each == collection]
+            rows = await session.fetch_of(QUERIES.lock_documents, keys, collection=collection)
+            found |= {(collection, key.decode()) for key, _ in rows}
+        new = [each for name, each in sorted(documents.items()) if name not in found]
+        await session.write(QUERIES.create_documents, new)
+        return len(new) + (await Unit(session).run(load_jobs(records, now))).answer

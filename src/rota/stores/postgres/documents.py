@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
 
-from rota.errors import StaleVersionError, StoreError
+from rota.errors import StoreError
+from rota.stores.documents import refuse_stale, take_batch
 from rota.stores.postgres.connections import Database, Session, Statements, translate
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
-
-PAGE_LENGTH = 1000
 
 MOST_AT_ONCE = 20_000
 MOST_BYTES_AT_ONCE = 16 * 1024 * 1024
@@ -36,9 +35,11 @@ Placed: TypeAlias = tuple[int, DocumentWrite]
 """A write and its position among those it came with."""
 
 
-async def scan_page(statements: Statements, collection: str, last_key: str) -> list[Document]:
+async def scan_page(
+    statements: Statements, collection: str, after: str, limit: int
+) -> list[Document]:
     """The documents after a key, in the order of keys."""
-    rows = await statements.fetch(QUERIES.scan_page, collection, last_key, PAGE_LENGTH)
+    rows = await statements.fetch(QUERIES.scan_page, collection, after, limit)
     return list(map(Document._make, rows))
 
 
@@ -59,40 +60,12 @@ async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> Versi
 
 async def write_all(statements: Statements, writes: Iterable[DocumentWrite]) -> None:
     """Apply the writes as they come from the stream, all or none."""
-    stream = checked(writes)
+    stream, is_last = checked(writes), False
     async with statements.transaction():
-        is_last = False
         while not is_last:
-            batch, error, is_last = take_batch(stream)
-            versions = await _apply(statements, batch, plan_steps(batch))
-            if None in versions:
-                collection, key, expected, _ = batch[versions.index(None)]
-                raise StaleVersionError(collection, key, expected)
-            if error is not None:
-                raise error
-
-
-class Batch(NamedTuple):
-    """The next writes of a stream, and the error that ended it."""
-
-    writes: Sequence[DocumentWrite]
-    error: Exception | None = None
-    is_last: bool = False
-
-
-def take_batch(stream: Iterator[DocumentWrite]) -> Batch:
-    """As many writes as one statement should hold. An error is kept until they are applied."""
-    writes: list[DocumentWrite] = []
-    byte_count = 0
-    try:
-        for write in stream:
-            writes.append(write)
-            byte_count += len(write.body or b"")
-            if len(writes) >= STREAM_LENGTH or byte_count >= MOST_BYTES_AT_ONCE:
-                return Batch(writes)
-    except Exception as error:  # noqa: BLE001 - what the caller's stream raises is passed on
-        return Batch(writes, error)
-    return Batch(writes, is_last=True)
+            batch = take_batch(stream, STREAM_LENGTH, MOST_BYTES_AT_ONCE)
+            refuse_stale(batch, await _apply(statements, batch.writes, plan_steps(batch.writes)))
+            is_last = batch.is_last
 
 
 def plan_steps(writes: Sequence[DocumentWrite]) -> list[list[Placed]]:

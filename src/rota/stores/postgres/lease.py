@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -37,7 +37,7 @@ from rota.stores.postgres.connections import (
 )
 from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.rows import Leases, Row, decode_jobs, decode_leased, in_calendar
+from rota.stores.postgres.rows import Leases, Row, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.triggers.zone import to_utc
@@ -390,35 +390,6 @@ async def extend(statements: Statements, held: Sequence[HeldLease], until: datet
     rows = await statements.fetch(QUERIES.extend, *columns, until)
     kept = {(row[0], row[1]) for row in rows}
     return [lease in kept for lease in held]
-
-
-async def find_expired(
-    statements: Statements, now: datetime, limit: int, after: tuple[datetime, str] | None
-) -> list[Job]:
-    """Jobs whose lease has expired. Those that cannot be read are set aside."""
-    last_until, last_id = after or (None, None)
-    while True:
-        rows = await statements.fetch(QUERIES.find_expired, now, last_until, last_id, limit)
-        decoded = decode_jobs(rows)
-        if not decoded.damaged:
-            return decoded.jobs
-        await set_aside(statements, decoded.damaged)
-
-
-async def next_due_at(
-    statements: Statements,
-    now: datetime,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-) -> datetime | None:
-    """The first instant, from now on, at which a READY job is due."""
-    if queues is None and tenants is None:
-        rows = await statements.fetch(QUERIES.next_due, now)
-    else:
-        chosen = (None if names is None else list(names) for names in (queues, tenants))
-        rows = await statements.fetch(QUERIES.next_due_in, now, *chosen)
-    due_at: datetime | None = rows[0][0]
-    return None if due_at is None else max(in_calendar(due_at), now)
 
 
 class PostgresKeeper:

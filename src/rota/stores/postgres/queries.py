@@ -2,14 +2,13 @@
 
 import re
 from functools import lru_cache
-from types import SimpleNamespace
 
 from rota.stores.postgres.address import DEFAULT_SCHEMA
-from rota.stores.statements import load_statements
+from rota.stores.statements import Statements
 
 _SCHEMA = re.compile(rf"\b{DEFAULT_SCHEMA}\b")
 
-QUERIES = SimpleNamespace(**load_statements("rota.stores.postgres", "queries.sql"))
+QUERIES = Statements("rota.stores.postgres")
 
 
 @lru_cache(maxsize=256)

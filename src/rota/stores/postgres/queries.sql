@@ -552,6 +552,18 @@ DELETE FROM rota.jobs WHERE id = ANY ($1);
     OR split_part(split_part(body, '"kind":"', 2), '"', 5) = ANY ((SELECT labels FROM choice)::text[])
 )
 
+-- name: leased
+-- Leases what was picked, unless the caller cannot run one of the jobs.
+), leased AS (
+    UPDATE rota.jobs AS job SET
+        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
+        lease_worker = :worker::text, lease_taken_at = $1, lease_until = :until::timestamptz
+    FROM picked
+    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
+    RETURNING
+        :number AS number, job.id,
+-- include: leased_columns
+
 -- name: lease
 -- Fast path: leases from the ready set if all of it is in one queue and of one tenant, which is so if
 -- its first and its last job are. One row for each job, in order. A single row without an id: nothing
@@ -595,15 +607,7 @@ WITH choice AS MATERIALIZED (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
     WHERE ends.is_one AND NOT ends.is_late
-), leased AS (
-    UPDATE rota.jobs AS job SET
-        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
-        lease_worker = $6::text, lease_taken_at = $1, lease_until = $5::timestamptz
-    FROM picked
-    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
-    RETURNING
-        job.id,
--- include: leased_columns
+-- include: leased (worker = $6, until = $5, number = 1)
 ), ordered AS MATERIALIZED (
     SELECT * FROM leased ORDER BY priority DESC, created_at, id
 )
@@ -711,6 +715,37 @@ FROM (
 WHERE number <= $5
 ORDER BY number, queue;
 
+-- name: parts_of_turns
+-- An equal part for each tenant in `turn`, of its first jobs: what follows reads them as `first`.
+), part AS MATERIALIZED (
+    SELECT greatest(1, :limit::bigint / nullif(count(*), 0)) AS length FROM turn
+), picked AS MATERIALIZED (
+    SELECT turn.number, job.id, job.fits
+    FROM turn
+    CROSS JOIN part
+    CROSS JOIN LATERAL (
+        SELECT free.id, free.fits
+        FROM (
+            SELECT first.id
+
+-- name: leased_parts
+-- From each part the jobs that no other caller is taking, and their lease.
+            ORDER BY first.priority DESC, first.created_at, first.id
+            LIMIT part.length + 8
+        ) AS next
+        CROSS JOIN LATERAL (
+            SELECT id, (
+-- include: can_run
+            ) AS fits
+            FROM rota.jobs
+            WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS free
+        LIMIT part.length
+    ) AS job
+    LIMIT :limit
+-- include: leased (worker = :worker, until = :until, number = picked.number)
+
 -- name: lease_in_turns
 -- begins as: partition_steps
 -- Leases an equal part for each tenant, from all its queues in one order, past jobs that other callers
@@ -737,16 +772,7 @@ ORDER BY number, queue;
     GROUP BY tenant
     ORDER BY number
     LIMIT $5
-), part AS MATERIALIZED (
-    SELECT greatest(1, $10::bigint / nullif(count(*), 0)) AS length FROM turn
-), picked AS MATERIALIZED (
-    SELECT turn.number, job.id, job.fits
-    FROM turn
-    CROSS JOIN part
-    CROSS JOIN LATERAL (
-        SELECT free.id, free.fits
-        FROM (
-            SELECT first.id
+-- include: parts_of_turns (limit = $10)
             FROM unnest(turn.queues) AS place (queue)
             CROSS JOIN LATERAL (
                 SELECT priority, created_at, id FROM rota.jobs
@@ -754,29 +780,7 @@ ORDER BY number, queue;
                 ORDER BY priority DESC, created_at, id
                 LIMIT part.length + 8
             ) AS first
-            ORDER BY first.priority DESC, first.created_at, first.id
-            LIMIT part.length + 8
-        ) AS next
-        CROSS JOIN LATERAL (
-            SELECT id, (
--- include: can_run
-            ) AS fits
-            FROM rota.jobs
-            WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS free
-        LIMIT part.length
-    ) AS job
-    LIMIT $10
-), leased AS (
-    UPDATE rota.jobs AS job SET
-        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
-        lease_worker = $12::text, lease_taken_at = $1, lease_until = $11::timestamptz
-    FROM picked
-    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
-    RETURNING
-        picked.number, job.id,
--- include: leased_columns
+-- include: leased_parts (limit = $10, worker = $12, until = $11)
 ), ordered AS MATERIALIZED (
     SELECT * FROM leased ORDER BY number, priority DESC, created_at, id
 )
@@ -811,16 +815,7 @@ WITH choice AS MATERIALIZED (
     ) AS head
 ), turn AS MATERIALIZED (
     SELECT tenant, min(number) AS number FROM place GROUP BY tenant ORDER BY number
-), part AS MATERIALIZED (
-    SELECT greatest(1, $7::bigint / nullif(count(*), 0)) AS length FROM turn
-), picked AS MATERIALIZED (
-    SELECT turn.number, job.id, job.fits
-    FROM turn
-    CROSS JOIN part
-    CROSS JOIN LATERAL (
-        SELECT free.id, free.fits
-        FROM (
-            SELECT first.id
+-- include: parts_of_turns (limit = $7)
             FROM place
             CROSS JOIN LATERAL (
                 SELECT priority, created_at, id FROM rota.jobs
@@ -831,29 +826,7 @@ WITH choice AS MATERIALIZED (
                 LIMIT part.length + 8
             ) AS first
             WHERE place.tenant = turn.tenant
-            ORDER BY first.priority DESC, first.created_at, first.id
-            LIMIT part.length + 8
-        ) AS next
-        CROSS JOIN LATERAL (
-            SELECT id, (
--- include: can_run
-            ) AS fits
-            FROM rota.jobs
-            WHERE id = next.id AND is_due IS NOT DISTINCT FROM true AND due_at <= $1
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS free
-        LIMIT part.length
-    ) AS job
-    LIMIT $7
-), leased AS (
-    UPDATE rota.jobs AS job SET
-        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
-        lease_worker = $9::text, lease_taken_at = $1, lease_until = $8::timestamptz
-    FROM picked
-    WHERE job.id = picked.id AND NOT EXISTS (SELECT FROM picked WHERE NOT fits)
-    RETURNING
-        picked.number, job.id,
--- include: leased_columns
+-- include: leased_parts (limit = $7, worker = $9, until = $8)
 )
 SELECT
     id::text AS job_id,
@@ -917,10 +890,10 @@ WHERE wanted.priority IS NOT NULL;
 WITH choice AS MATERIALIZED (
     SELECT $11::text[] AS kinds, $12::text[] AS labels
 ), picked AS MATERIALIZED (
-    SELECT job.place, job.id
+    SELECT job.number, job.id, true AS fits
     FROM unnest($2::text[], $3::integer[], $4::integer[]) AS turn (tenant, first, last)
     CROSS JOIN LATERAL (
-        SELECT place.number AS place, free.id
+        SELECT place.number, free.id
         FROM generate_series(turn.first, turn.last) AS place (number)
         CROSS JOIN LATERAL (
             SELECT id FROM rota.jobs
@@ -935,21 +908,13 @@ WITH choice AS MATERIALIZED (
         LIMIT $7::bigint
     ) AS job
     LIMIT $8::bigint
-), leased AS (
-    UPDATE rota.jobs AS job SET
-        status = 'RUNNING', is_due = NULL, last_token = job.last_token + 1, updated_at = $1,
-        lease_worker = $10::text, lease_taken_at = $1, lease_until = $9::timestamptz
-    FROM picked
-    WHERE job.id = picked.id
-    RETURNING
-        picked.place, job.id,
--- include: leased_columns
+-- include: leased (worker = $10, until = $9, number = picked.number)
 )
 SELECT
     id::text AS job_id,
 -- include: leased_columns
 FROM leased
-ORDER BY place;
+ORDER BY number;
 
 -- name: mark_due
 -- Puts jobs that have become due into the ready set, those due longest first.
@@ -1064,7 +1029,7 @@ SELECT CASE
 END AS due_at;
 
 -- name: next_due_in
--- As next_due, in some partitions only.
+-- As next_due, in some partitions only: for each queue those of a range of tenants.
 -- $1 now, $2 queues, $3 tenants (NULL for all)
 WITH RECURSIVE every_queue AS (
     SELECT min(queue) AS queue FROM (
@@ -1084,72 +1049,55 @@ WITH RECURSIVE every_queue AS (
     )
     FROM every_queue AS last
     WHERE last.queue IS NOT NULL
-), chosen_queue AS MATERIALIZED (
-    SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue IS NOT NULL
-    UNION ALL
-    SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
-), lane AS (
-    (
-        SELECT place.queue, head.tenant, true AS is_walked
-        FROM chosen_queue AS place
-        CROSS JOIN LATERAL (
-            SELECT tenant FROM rota.jobs
-            WHERE NOT is_due AND queue = place.queue
-            ORDER BY queue, tenant, due_at LIMIT 1
-        ) AS head
-        WHERE $3::text[] IS NULL
+), place AS MATERIALIZED (
+    SELECT chosen.queue, range.first, range.last
+    FROM (
+        SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue IS NOT NULL
         UNION ALL
-        SELECT place.queue, wanted.tenant COLLATE "C", false
-        FROM chosen_queue AS place
-        CROSS JOIN unnest($3::text[]) AS wanted (tenant)
-    )
-    UNION ALL
-    SELECT last.queue, following.tenant, true
-    FROM lane AS last
+        SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
+    ) AS chosen
+    CROSS JOIN (
+        SELECT '' COLLATE "C" AS first, chr(1114111) COLLATE "C" AS last WHERE $3::text[] IS NULL
+        UNION ALL
+        SELECT tenant COLLATE "C", tenant COLLATE "C" FROM unnest($3) AS wanted (tenant)
+    ) AS range
+), lane AS (
+    SELECT place.queue, place.last, head.tenant, head.due_at
+    FROM place
     CROSS JOIN LATERAL (
-        SELECT tenant FROM rota.jobs
-        WHERE NOT is_due AND queue = last.queue AND tenant > last.tenant
+        SELECT tenant, due_at FROM rota.jobs
+        WHERE NOT is_due AND queue = place.queue
+            AND tenant >= place.first AND tenant <= place.last
+        ORDER BY queue, tenant, due_at LIMIT 1
+    ) AS head
+    UNION ALL
+    SELECT before.queue, before.last, following.tenant, following.due_at
+    FROM lane AS before
+    CROSS JOIN LATERAL (
+        SELECT tenant, due_at FROM rota.jobs
+        WHERE NOT is_due AND queue = before.queue
+            AND tenant > before.tenant AND tenant <= before.last
         ORDER BY queue, tenant, due_at LIMIT 1
     ) AS following
-    WHERE last.is_walked
-), due AS (
-    SELECT FROM chosen_queue AS place
-    CROSS JOIN LATERAL (
-        SELECT FROM rota.jobs
-        WHERE is_due AND queue = place.queue AND due_at <= $1::timestamptz LIMIT 1
-    ) AS job
-    WHERE $3 IS NULL
-    UNION ALL
-    SELECT FROM chosen_queue AS place
-    CROSS JOIN unnest($3) AS wanted (tenant)
-    CROSS JOIN LATERAL (
-        SELECT FROM rota.jobs
-        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant AND due_at <= $1 LIMIT 1
-    ) AS job
-), set_back AS (
-    SELECT job.due_at FROM chosen_queue AS place
-    CROSS JOIN LATERAL (
-        SELECT min(due_at) AS due_at FROM rota.jobs WHERE is_due AND queue = place.queue
-    ) AS job
-    WHERE $3 IS NULL
-    UNION ALL
-    SELECT job.due_at FROM chosen_queue AS place
-    CROSS JOIN unnest($3) AS wanted (tenant)
-    CROSS JOIN LATERAL (
-        SELECT min(due_at) AS due_at FROM rota.jobs
-        WHERE is_due AND queue = place.queue AND tenant = wanted.tenant
-    ) AS job
-), later AS (
-    SELECT job.due_at FROM lane
-    CROSS JOIN LATERAL (
-        SELECT due_at FROM rota.jobs
-        WHERE NOT is_due AND queue = lane.queue AND tenant = lane.tenant
-        ORDER BY due_at LIMIT 1
-    ) AS job
 )
 SELECT CASE
-    WHEN EXISTS (SELECT FROM due) THEN $1
-    ELSE least((SELECT min(due_at) FROM set_back), (SELECT min(due_at) FROM later))
+    WHEN EXISTS (
+        SELECT FROM place
+        CROSS JOIN LATERAL (
+            SELECT FROM rota.jobs
+            WHERE is_due AND queue = place.queue
+                AND tenant >= place.first AND tenant <= place.last AND due_at <= $1::timestamptz
+            LIMIT 1
+        ) AS job
+    ) THEN $1
+    ELSE least((
+        SELECT min(job.due_at) FROM place
+        CROSS JOIN LATERAL (
+            SELECT min(due_at) AS due_at FROM rota.jobs
+            WHERE is_due AND queue = place.queue
+                AND tenant >= place.first AND tenant <= place.last
+        ) AS job
+    ), (SELECT min(due_at) FROM lane))
 END AS due_at;
 
 -- name: read_attempts
@@ -1214,52 +1162,48 @@ FROM (
 ORDER BY created_at DESC, id
 LIMIT $11;
 
--- name: find_held_up
+-- name: find_listed
 -- begins as: job_rows
--- As find_page, for a status that is PENDING, FAILED or BLOCKED.
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+-- As find_page, for one of the lists below.
+WHERE :jobs AND set_aside IS NULL
 -- include: list_conditions
 -- include: after_last
 ORDER BY created_at DESC, id
 LIMIT $11::bigint;
 
--- name: find_dead
--- begins as: job_rows
--- As find_page, for dead letters.
-WHERE tenant = $1::text AND set_aside IS NULL
-    AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND coalesce($3::text, status) = status
+-- name: count_listed
+-- As count_page, for one of the lists below.
+SELECT count(*) AS count FROM (
+    SELECT FROM rota.jobs
+    WHERE :jobs AND set_aside IS NULL
 -- include: list_conditions
--- include: after_last
-ORDER BY created_at DESC, id
-LIMIT $11::bigint;
+    LIMIT $9::bigint
+) AS listed;
 
--- name: find_ready
--- begins as: job_rows
--- As find_page, for READY jobs while there are few: finished jobs are not walked past.
-WHERE id = ANY (ARRAY(
-        SELECT id FROM rota.jobs WHERE is_due AND tenant = $1::text
-        UNION ALL
-        SELECT id FROM rota.jobs WHERE NOT is_due AND tenant = $1
-    )) AND set_aside IS NULL AND status = $3::text
--- include: list_conditions
--- include: after_last
-ORDER BY created_at DESC, id
-LIMIT $11::bigint;
+-- name: list_held_up
+-- For a status that is PENDING, FAILED or BLOCKED.
+tenant = $1::text AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
+
+-- name: list_dead
+tenant = $1::text AND ending IN ('exhausted', 'lost') AND status = 'FAILED'
+    AND coalesce($3::text, status) = status
+
+-- name: list_recurring
+-- For jobs that recur, of one status.
+tenant = $1::text AND status = $3::text AND is_recurring
+
+-- name: list_ready
+-- For READY jobs while there are few: finished jobs are not walked past.
+id = ANY (ARRAY(
+    SELECT id FROM rota.jobs WHERE is_due AND tenant = $1::text
+    UNION ALL
+    SELECT id FROM rota.jobs WHERE NOT is_due AND tenant = $1
+)) AND status = $3::text
 
 -- name: count_waiting
 -- READY jobs of all tenants. $1 the most to count
 SELECT (SELECT count(*) FROM (SELECT FROM rota.jobs WHERE is_due LIMIT $1::bigint) AS due)
     + (SELECT count(*) FROM (SELECT FROM rota.jobs WHERE NOT is_due LIMIT $1) AS later);
-
--- name: find_recurring
--- begins as: job_rows
--- As find_page, for jobs that recur, of one status.
-WHERE tenant = $1::text AND set_aside IS NULL AND status = $3::text AND is_recurring
--- include: list_conditions
--- include: after_last
-ORDER BY created_at DESC, id
-LIMIT $11::bigint;
 
 -- name: count_page
 -- $9 the most to count, NULL for all
@@ -1281,75 +1225,30 @@ SELECT (
     ) AS running
 ) AS count;
 
--- name: count_held_up
--- $9 as above
-SELECT count(*) AS count FROM (
-    SELECT FROM rota.jobs
-    WHERE tenant = $1::text AND set_aside IS NULL
-        AND status = $3::text AND status IN ('PENDING', 'FAILED', 'BLOCKED')
--- include: list_conditions
-    LIMIT $9::bigint
-) AS held_up;
-
--- name: count_dead
--- $9 as above
-SELECT count(*) AS count FROM (
-    SELECT FROM rota.jobs
-    WHERE tenant = $1::text AND set_aside IS NULL
-        AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND coalesce($3::text, status) = status
--- include: list_conditions
-    LIMIT $9::bigint
-) AS dead;
-
--- name: count_recurring
--- $9 as above
-SELECT count(*) AS count FROM (
-    SELECT FROM rota.jobs
-    WHERE tenant = $1::text AND set_aside IS NULL AND status = $3::text AND is_recurring
--- include: list_conditions
-    LIMIT $9::bigint
-) AS recurring;
-
 -- name: survey
 -- The fields of a QueueDepth, for each queue. Each part reads one index; jobs that have ended are in
 -- none of them, except dead letters.
 -- $1 now, $2 the tenant, or NULL for all
 SELECT
-    queue, sum(due)::bigint, sum(later)::bigint, sum(running)::bigint, sum(stalled)::bigint,
-    sum(dead)::bigint, min(oldest)
+    queue,
+    count(*) FILTER (WHERE due_at <= $1::timestamptz) AS due,
+    count(*) FILTER (WHERE due_at > $1) AS later,
+    count(*) FILTER (WHERE part = 'running') AS running,
+    count(*) FILTER (WHERE lease_until < $1) AS stalled,
+    count(*) FILTER (WHERE part = 'dead') AS dead,
+    min(due_at) FILTER (WHERE due_at <= $1) AS oldest
 FROM (
-    SELECT
-        queue,
-        count(*) FILTER (WHERE due_at <= $1::timestamptz) AS due,
-        count(*) FILTER (WHERE due_at > $1::timestamptz) AS later,
-        0 AS running,
-        0 AS stalled,
-        0 AS dead,
-        min(due_at) FILTER (WHERE due_at <= $1::timestamptz) AS oldest
-    FROM rota.jobs
-    WHERE is_due AND ($2::text IS NULL OR tenant = $2)
-    GROUP BY queue
+    SELECT queue, tenant, 'ready' AS part, due_at, NULL::timestamptz AS lease_until
+    FROM rota.jobs WHERE is_due
     UNION ALL
-    SELECT
-        queue, count(*) FILTER (WHERE due_at <= $1::timestamptz),
-        count(*) FILTER (WHERE due_at > $1::timestamptz), 0, 0, 0,
-        min(due_at) FILTER (WHERE due_at <= $1::timestamptz)
-    FROM rota.jobs
-    WHERE NOT is_due AND ($2::text IS NULL OR tenant = $2)
-    GROUP BY queue
+    SELECT queue, tenant, 'ready', due_at, NULL FROM rota.jobs WHERE NOT is_due
     UNION ALL
-    SELECT
-        queue, 0, 0, count(*), count(*) FILTER (WHERE lease_until < $1::timestamptz), 0, NULL
-    FROM rota.jobs
-    WHERE status = 'RUNNING' AND ($2::text IS NULL OR tenant = $2)
-    GROUP BY queue
+    SELECT queue, tenant, 'running', NULL, lease_until FROM rota.jobs WHERE status = 'RUNNING'
     UNION ALL
-    SELECT queue, 0, 0, 0, 0, count(*), NULL
-    FROM rota.jobs
-    WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
-        AND ($2::text IS NULL OR tenant = $2)
-    GROUP BY queue
+    SELECT queue, tenant, 'dead', NULL, NULL
+    FROM rota.jobs WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
 ) AS part
+WHERE $2::text IS NULL OR tenant = $2
 GROUP BY queue
 ORDER BY queue;
 

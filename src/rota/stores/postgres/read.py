@@ -1,7 +1,10 @@
 """``get``, ``find``, ``count``, ``attempts``, ``results``, ``find_dependents`` and ``survey``."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cache
+from uuid import UUID
 
 from rota.errors import DamagedJobError
 from rota.jobs import (
@@ -16,29 +19,33 @@ from rota.jobs import (
     cut_page,
     decode_cursor,
 )
+from rota.stores.kernel.records import PORTION_SIZE, JobPortion, describe_unreadable, unseal
 from rota.stores.postgres.connections import Statements
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.rows import decode_attempt, decode_jobs, in_calendar, known_ids
+from rota.stores.postgres.rows import (
+    Row,
+    decode_attempt,
+    decode_job,
+    decode_jobs,
+    in_calendar,
+    known_ids,
+)
 from rota.stores.postgres.unit import set_aside
-from rota.stores.protocol import QueueDepth
+from rota.stores.protocol import KeptDocument, KeptJob, QueueDepth, UnreadableJob
+from rota.stores.survey import make_depths
 
 FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
 
+_FIRST = str(UUID(int=0))
+_DUMPED = (
+    *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
+    *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
+    *("lease_worker", "lease_taken_at", "lease_until", "body", "is_awaited", "is_watched"),
+    "set_aside",
+)
+_BODY, _ASIDE = -4, -1
 _HELD_UP = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
-_FIND = {
-    "page": QUERIES.find_page,
-    "held_up": QUERIES.find_held_up,
-    "dead": QUERIES.find_dead,
-    "recurring": QUERIES.find_recurring,
-}
-_COUNT = {
-    "page": QUERIES.count_page,
-    "held_up": QUERIES.count_held_up,
-    "dead": QUERIES.count_dead,
-    "recurring": QUERIES.count_recurring,
-}
-"""The statements by the index that they read."""
 
 
 async def get(statements: Statements, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
@@ -60,9 +67,10 @@ async def find(statements: Statements, wanted: JobFilter, cursor: str | None, li
     """A page of the tenant's jobs. Unreadable ones are set aside, and on no page."""
     last_at, last_id = (None, None) if cursor is None else decode_cursor(cursor)
     arguments = (*_conditions(wanted), last_at, last_id, check_limit(limit) + 1)
-    statement = _FIND[_choose_index(wanted)]
-    if wanted.status is JobStatus.READY and statement == QUERIES.find_page:
-        statement = await _choose_ready(statements)
+    jobs = _choose_list(wanted)
+    if jobs is None and wanted.status is JobStatus.READY:
+        jobs = await _choose_ready(statements)
+    statement = QUERIES.find_page if jobs is None else _fill(QUERIES.find_listed, jobs)
     while True:
         decoded = decode_jobs(await statements.fetch(statement, *arguments))
         if not decoded.damaged:
@@ -72,7 +80,8 @@ async def find(statements: Statements, wanted: JobFilter, cursor: str | None, li
 
 async def count(statements: Statements, wanted: JobFilter, limit: int | None) -> int:
     """How many jobs of the tenant the filter accepts."""
-    statement = _COUNT[_choose_index(wanted)]
+    jobs = _choose_list(wanted)
+    statement = QUERIES.count_page if jobs is None else _fill(QUERIES.count_listed, jobs)
     ((number,),) = await statements.fetch(statement, *_conditions(wanted), limit)
     return int(number) if limit is None else min(int(number), limit)
 
@@ -114,35 +123,99 @@ def _conditions(wanted: JobFilter) -> tuple[object, ...]:
     )
 
 
-async def _choose_ready(statements: Statements) -> str:
-    """While few jobs wait, all that do are read; of many, the newest are soon met in the list."""
+async def _choose_ready(statements: Statements) -> str | None:
+    """While few jobs wait, all that do are read; of many, the newest are soon met on the page."""
     ((number,),) = await statements.fetch(QUERIES.count_waiting, FEW + 1)
-    statement: str = QUERIES.find_ready if number <= FEW else QUERIES.find_page
-    return statement
+    return QUERIES.list_ready if number <= FEW else None
 
 
-def _choose_index(wanted: JobFilter) -> str:
-    """The one with the fewest jobs that are not wanted."""
+def _choose_list(wanted: JobFilter) -> str | None:
+    """The list with the fewest jobs that are not wanted; None for that of all jobs."""
     if wanted.only_dead:
-        return "dead"
+        return QUERIES.list_dead
     if wanted.is_of_series:
-        return "recurring"
-    return "held_up" if wanted.status in _HELD_UP else "page"
+        return QUERIES.list_recurring
+    return QUERIES.list_held_up if wanted.status in _HELD_UP else None
+
+
+@cache
+def _fill(statement: str, jobs: str) -> str:
+    return statement.replace(":jobs", jobs)
 
 
 async def survey(statements: Statements, now: datetime, tenant: str | None) -> list[QueueDepth]:
     """The depths of all queues; the cost grows with the jobs that wait, run or are dead letters."""
-    return [
-        QueueDepth(
-            queue=queue,
-            due_count=due,
-            later_count=later,
-            running_count=running,
-            stalled_count=stalled,
-            dead_count=dead,
-            oldest_due_at=None if oldest is None else in_calendar(oldest),
-        )
-        for queue, due, later, running, stalled, dead, oldest in await statements.fetch(
-            QUERIES.survey, now, tenant
-        )
+    return make_depths(await statements.fetch(QUERIES.survey, now, tenant), in_calendar)
+
+
+async def find_expired(
+    statements: Statements, now: datetime, limit: int, after: tuple[datetime, str] | None
+) -> list[Job]:
+    """Jobs whose lease has expired. Those that cannot be read are set aside."""
+    last_until, last_id = after or (None, None)
+    while True:
+        rows = await statements.fetch(QUERIES.find_expired, now, last_until, last_id, limit)
+        decoded = decode_jobs(rows)
+        if not decoded.damaged:
+            return decoded.jobs
+        await set_aside(statements, decoded.damaged)
+
+
+async def next_due_at(
+    statements: Statements,
+    now: datetime,
+    queues: Collection[str] | None,
+    tenants: Collection[str] | None,
+) -> datetime | None:
+    """The first instant, from now on, at which a READY job is due."""
+    if queues is None and tenants is None:
+        rows = await statements.fetch(QUERIES.next_due, now)
+    else:
+        chosen = (None if names is None else list(names) for names in (queues, tenants))
+        rows = await statements.fetch(QUERIES.next_due_in, now, *chosen)
+    due_at: datetime | None = rows[0][0]
+    return None if due_at is None else max(in_calendar(due_at), now)
+
+
+async def read_document_portion(
+    statements: Statements, collection: str, key: str, limit: int
+) -> list[KeptDocument]:
+    """A portion of the documents after a collection and key."""
+    place = (collection, key, limit, PORTION_SIZE)
+    return [*map(KeptDocument._make, await statements.fetch(QUERIES.dump_documents, *place))]
+
+
+async def read_job_portion(statements: Statements, place: str, limit: int) -> JobPortion:
+    """A portion of the jobs from an id on."""
+    rows = await statements.fetch(QUERIES.dump_jobs, place or _FIRST, limit, PORTION_SIZE)
+    if not rows:
+        return JobPortion((), None)
+    attempts: defaultdict[JobId, list[str]] = defaultdict(list)
+    ids = [row[0] for row in rows]
+    for job_id, body in await statements.fetch(QUERIES.dump_attempts, ids):
+        attempts[job_id].append(body)
+    results = dict(await statements.fetch(QUERIES.dump_results, ids))
+    records = [
+        await _read_record(statements, row, attempts[row[0]], results.get(row[0])) for row in rows
     ]
+    following = UUID(ids[-1]).int + 1
+    return JobPortion(records, None if following >> 128 else str(UUID(int=following)))
+
+
+async def _read_record(
+    statements: Statements, row: Row, attempts: Sequence[str], result: bytes | None
+) -> KeptJob | UnreadableJob:
+    reason = row[_ASIDE]
+    if reason is None:
+        try:
+            tried = tuple(decode_attempt(row[0], body) for body in attempts)
+            return KeptJob(decode_job(row[:_ASIDE]), tried, result)
+        except DamagedJobError as damage:
+            reason = damage.reason
+    job_id, tenant, queue = row[:3]
+    content = unseal(row[_BODY].encode())
+    if content is None:
+        kept = {**dict(zip(_DUMPED, row, strict=True)), "attempts": attempts}
+        content = describe_unreadable("postgresql", reason, kept)
+    parents = await statements.fetch(QUERIES.find_parents, [job_id])
+    return UnreadableJob(job_id, tenant, queue, tuple(parent for _, parent in parents), content)

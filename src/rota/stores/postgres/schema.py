@@ -10,17 +10,19 @@ import asyncpg
 from asyncpg import Connection, Record
 
 from rota.clock.idle import in_flight
-from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.errors import StoreUnavailableError
 from rota.stores.inspection import (
     MigrationReport,
     StoreInspection,
     compare_schema,
+    describe_content,
     schema_version,
 )
 from rota.stores.migrations import (
     AppliedMigration,
     Migration,
     load_migrations,
+    misfit,
     pending_migrations,
 )
 from rota.stores.postgres.address import DEFAULT_SCHEMA, Pooling, PostgresSettings
@@ -97,17 +99,13 @@ async def _read_pending(session: Session, known: Sequence[Migration]) -> tuple[M
 
 
 async def _apply(session: Session, migration: Migration) -> None:
-    mark = migration.mark
     try:
         await session.run_script(migration.script)
     except asyncpg.InsufficientPrivilegeError:
         raise
     except asyncpg.SyntaxOrAccessError as error:
-        raise SchemaOutdatedError(
-            f"Migration {mark.number:04d}_{mark.name} does not fit this database: {error}",
-            {"migration": mark.number, "name": mark.name},
-        ) from error
-    await session.fetch(QUERIES.record_migration, *mark)
+        raise misfit(migration, "database", error) from error
+    await session.fetch(QUERIES.record_migration, *migration.mark)
 
 
 def _check_encoding(encoding: str, label: str) -> None:
@@ -125,25 +123,19 @@ async def inspect_database(settings: PostgresSettings) -> StoreInspection:
         session = Session(connection, settings)
         (server,) = await session.fetch(QUERIES.read_server)
         applied = await _read_applied(session) if server["has_migrations"] else ()
-        standing = compare_schema(MIGRATIONS, applied)
         names = {mark.name for mark in applied}
         documents = await session.fetch(QUERIES.count_documents) if "documents" in names else ()
         jobs = await session.fetch(QUERIES.count_jobs) if "jobs" in names else None
-        return StoreInspection(
+        base = StoreInspection(
             _show_address(settings),
             "PostgreSQL",
             server["version"].split(" ")[0],
             exists=server["has_schema"],
-            applied=standing.applied,
-            pending=standing.pending,
-            problem=standing.problem,
             size=server["size"],
-            document_counts={row["collection"]: row["number"] for row in documents},
-            job_counts=None if jobs is None else {row["status"]: row["number"] for row in jobs},
-            set_aside_job_count=sum(row["aside"] for row in jobs or ()),
             pinned_by=describe_hold(await read_hold(session)),
             notes=tuple(await describe_pooler(connection, settings)),
         )
+        return describe_content(base, compare_schema(MIGRATIONS, applied), documents, jobs)
 
 
 async def migrate_database(settings: PostgresSettings, locked_for: timedelta) -> MigrationReport:

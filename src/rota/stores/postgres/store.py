@@ -1,40 +1,36 @@
 """The store in a PostgreSQL database."""
 
 from collections.abc import (
-    AsyncIterator,
-    Awaitable,
     Callable,
     Collection,
     Iterable,
+    Iterator,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from rota.jobs import Change, Job, JobId
 from rota.stores.kernel import edits
-from rota.stores.kernel.records import check_portion
+from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Decision, Plan
-from rota.stores.kernel.verbs import ServerVerbs
+from rota.stores.kernel.verbs import SqlVerbs, Work
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
-from rota.stores.postgres.callers import CallersStatements, statements_on
+from rota.stores.postgres.callers import statements_on
 from rota.stores.postgres.connections import (
     Database,
-    Session,
+    Statements,
     translated,
 )
 from rota.stores.postgres.cursor import Cursors
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.postgres.records import dump, load
 from rota.stores.postgres.rows import is_fresh
 from rota.stores.postgres.schema import open_database
 from rota.stores.postgres.wakeups import Notices
 from rota.stores.protocol import (
     Applied,
-    Document,
     DocumentWrite,
     HeldLease,
     Inserted,
@@ -42,14 +38,10 @@ from rota.stores.protocol import (
     LeasePreview,
     LeaseRequest,
     Listener,
-    Portion,
     Reach,
     Record,
-    check_choice,
-    check_count,
     check_name,
     checked,
-    expiry_key,
 )
 from rota.triggers.zone import to_utc
 
@@ -59,7 +51,7 @@ CONNECTIONS_OF_A_WORKER = 3
 """A worker leases, settles and asks when the next job is due, sometimes all at once."""
 
 
-class PostgresStore(ServerVerbs[Session]):
+class PostgresStore(SqlVerbs[Statements]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has started runs to its end, even if its caller is cancelled while waiting. A store
@@ -68,6 +60,7 @@ class PostgresStore(ServerVerbs[Session]):
 
     reach = Reach.NETWORK
     _reads = read
+    _documents = documents
     uses_native_paths = True
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
@@ -86,25 +79,6 @@ class PostgresStore(ServerVerbs[Session]):
         database = await open_database(settings)
         return cls(database, database.settings)
 
-    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """All documents of a collection in the order of keys, page by page."""
-        check_name("collection", collection)
-        page_length, last_key = documents.PAGE_LENGTH, ""
-        while page_length == documents.PAGE_LENGTH:
-            scanning = partial(documents.scan_page, collection=collection, last_key=last_key)
-            self._refuse_when_unusable()
-            page = await self._database.run(scanning)
-            page_length = len(page)
-            if page:
-                last_key = page[-1].key
-                yield page
-
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """The documents that exist among ``keys``, as of one moment."""
-        self._refuse_when_unusable()
-        _check_names(collection, keys)
-        return await self._database.run(lambda session: documents.read(session, collection, keys))
-
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """Apply each write that is still current; calls at the same time share a transaction."""
         self._refuse_when_unusable()
@@ -115,26 +89,6 @@ class PostgresStore(ServerVerbs[Session]):
         """Apply all writes or none."""
         self._refuse_when_unusable()
         await self._database.run(lambda session: documents.write_all(session, writes))
-
-    async def read_within(
-        self, connection: Any, collection: str, keys: Sequence[str]
-    ) -> dict[str, Document]:
-        """As ``read``, in the caller's transaction."""
-        _check_names(collection, keys)
-        statements = self._join(connection)
-        with translated(self._settings.label):
-            return await documents.read(statements, collection, keys)
-
-    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
-        """As ``write_all``, in the caller's transaction.
-
-        ``connection`` is one of asyncpg or psycopg 3, to the database of the store. The caller's
-        ``lock_timeout`` limits how long it waits for other transactions.
-        """
-        accepted = tuple(checked(writes))
-        statements = self._join(connection)
-        with translated(self._settings.label):
-            await documents.write_all(statements, accepted)
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Store all of these jobs or none."""
@@ -163,9 +117,8 @@ class PostgresStore(ServerVerbs[Session]):
 
         ``connection`` is one of asyncpg or psycopg 3, to the database of the store.
         """
-        statements = self._join(connection)
         now = to_utc(now, "now")
-        with translated(self._settings.label):
+        with self._joined(connection) as statements:
             async with statements.transaction():
                 if self._may_be_new(jobs) and await unit.insert_new(statements, jobs, now):
                     answers = [Inserted(job) for job in jobs]
@@ -182,9 +135,9 @@ class PostgresStore(ServerVerbs[Session]):
         """Lease due jobs, each to one caller only."""
         now = to_utc(now, "now")
 
-        async def run(session: Session) -> list[Job]:
+        async def run(statements: Statements) -> list[Job]:
             fast_path = self._fast_path if self.uses_native_paths else None
-            call = lease.LeaseCall(session, request, now, fast_path)
+            call = lease.LeaseCall(statements, request, now, fast_path)
             if request.is_limited:
                 return await lease.lease_under_limits(call)
             return await self._cursors.lease(call)
@@ -217,35 +170,20 @@ class PostgresStore(ServerVerbs[Session]):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds."""
         now = to_utc(now, "now")
-        unit.check_paths(changes)
+        check_paths(changes)
         is_native = self.uses_native_paths
         settled = await self._run(
             lambda session: unit.apply(session, changes, now, is_native=is_native)
         )
         self._notices.notify(settled.ready)
-        return settled.answers
+        return settled.answer
 
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        """Jobs whose lease has expired, those that expired first, first."""
-        now = to_utc(now, "now")
-        check_count(limit)
-        key = None if after is None else expiry_key(after)
-        return await self._run(lambda session: lease.find_expired(session, now, limit, key))
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
+    async def _find_next_due(
+        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
     ) -> datetime | None:
-        """The first instant, from now on, at which a READY job is due."""
-        now = to_utc(now, "now")
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-
-        async def look(session: Session) -> datetime | None:
-            again_at = await self._cursors.next_due_at(session, now, queues, tenants)
-            return again_at or await lease.next_due_at(session, now, queues, tenants)
+        async def look(statements: Statements) -> datetime | None:
+            again_at = await self._cursors.next_due_at(statements, now, queues, tenants)
+            return again_at or await read.next_due_at(statements, now, queues, tenants)
 
         return await self._run(look)
 
@@ -265,15 +203,10 @@ class PostgresStore(ServerVerbs[Session]):
         check_name("tenant", tenant)
         return self._notices.listen_for_end(tenant, job_ids)
 
-    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """A portion of everything that is stored."""
-        self._refuse_when_unusable()
-        return await dump(self._database, cursor, check_portion(limit))
-
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """Store records as they are, all in one transaction."""
         now = to_utc(now, "now")
-        return await self._run(lambda session: load(session, records, now))
+        return await self._run(lambda statements: unit.load(statements, records, now))
 
     async def read_clock(self) -> datetime:
         """The server's clock."""
@@ -288,7 +221,7 @@ class PostgresStore(ServerVerbs[Session]):
         self._notices.notify(decision.writes.ready_partitions())
         return decision.answer
 
-    async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+    async def _run(self, work: Work[Statements, Result]) -> Result:
         """Run a call, again if the server rolled it back because of another transaction."""
         self._refuse_when_unusable()
         return await self._database.run_repeatably(work)
@@ -298,12 +231,10 @@ class PostgresStore(ServerVerbs[Session]):
         await self._writer.close()
         await self._database.close()
 
-    def _join(self, connection: Any) -> CallersStatements:
+    @contextmanager
+    def _joined(self, connection: Any) -> Iterator[Statements]:
+        """A connection of asyncpg or psycopg 3. Its ``lock_timeout`` limits waits for others."""
         self._refuse_when_unusable()
-        return statements_on(connection, self._settings.schema)
-
-
-def _check_names(collection: str, keys: Sequence[str]) -> None:
-    check_name("collection", collection)
-    for key in keys:
-        check_name("key", key)
+        statements = statements_on(connection, self._settings.schema)
+        with translated(self._settings.label):
+            yield statements

@@ -7,7 +7,7 @@ the jobs they wait for.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
 
@@ -15,13 +15,14 @@ from rota.errors import DamagedJobError, InvalidJobError, StoreUnavailableError
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus, OnParentFailure, are_job_ids
 from rota.stores.kernel import settlement
 from rota.stores.kernel.identity import identity_of
-from rota.stores.kernel.records import UNREADABLE_COPY, seal
+from rota.stores.kernel.records import UNREADABLE_COPY, check_job_ids, load_jobs, seal
+from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import (
     Amended,
+    Committed,
     Decision,
     Ended,
     NewJob,
-    Partition,
     Plan,
     Query,
     ReadAncestors,
@@ -53,7 +54,7 @@ from rota.stores.postgres.rows import (
     once_if_same,
 )
 from rota.stores.postgres.wakeups import channel_of, write_ends
-from rota.stores.protocol import Applied
+from rota.stores.protocol import Applied, KeptDocument, Record
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
@@ -64,8 +65,6 @@ MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 
 MOST_COUNTED = 50
 """Dependencies of one job that are counted when one of them ends, rather than stored."""
-
-_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
 
 class ContendedError(Exception):
@@ -391,77 +390,41 @@ def _batches(new: Sequence[NewJob]) -> Iterator[tuple[Sequence[NewJob], Sequence
         yield new[start:], bodies
 
 
-def check_paths(changes: Iterable[Change]) -> None:
-    """Refuse a change whose path is not in the table of moves; most are completions."""
-    for change in changes:
-        if change.path != _COMPLETION:
-            settlement.check_path(change)
-
-
-class Settled(NamedTuple):
-    """What became of each change, and where jobs are READY because of them."""
-
-    answers: list[Applied]
-    ready: Collection[Partition] = ()
-
-
 async def apply(
     statements: Statements, changes: Sequence[Change], now: datetime, *, is_native: bool
-) -> Settled:
+) -> Committed[list[Applied]]:
     """Write each change that still holds; a single plain completion is one statement."""
-    plain = _find_plain(changes) if is_native else []
+    plain = sorted(find_plain(changes), key=_job_id) if is_native else []
     is_one = len(changes) == len(plain) == 1 and changes[0].attempt is None
     if is_one and await _complete(statements, changes):
-        return Settled([Applied(changes[0].job)])
+        return Committed([Applied(changes[0].job)], set())
     if not changes:
-        return Settled([])
+        return Committed([], set())
 
-    async def work(unit: UnitOfWork) -> Settled:
-        done = await _complete(statements, [changes[place] for place in plain])
+    async def work(unit: UnitOfWork) -> Committed[list[Applied]]:
+        done = await _complete(statements, plain)
         if len(done) == len(changes):
-            return Settled([Applied(change.job) for change in changes])
-        answers = {plain[index]: Applied(changes[plain[index]].job) for index in done}
-        return await _apply_rest(unit, changes, answers, now)
+            return Committed([Applied(change.job) for change in changes], set())
+        rest = [change for change in changes if change.job_id not in done]
+        decision = await unit.run(settlement.apply(rest, now))
+        answers = merge_answers(changes, done, decision.answer)
+        return Committed(answers, decision.writes.ready_partitions())
 
     return await run_unit(statements, work)
 
 
-def _find_plain(changes: Sequence[Change]) -> list[int]:
-    """The places of the plain completions, by job.
-
-    None where several changes are about one job: each must see those before it.
-    """
-    ids = [change.job.id for change in changes]
-    if len(set(ids)) < len(ids):
-        return []
-    plain = [place for place, change in enumerate(changes) if _is_plain(change)]
-    return sorted(plain, key=ids.__getitem__)
+def _job_id(change: Change) -> JobId:
+    return change.job_id
 
 
-async def _apply_rest(
-    unit: UnitOfWork, changes: Sequence[Change], answers: dict[int, Applied], now: datetime
-) -> Settled:
-    """The changes that have no answer yet, by the kernel."""
-    left = {place: change for place, change in enumerate(changes) if place not in answers}
-    decision = await unit.run(settlement.apply(list(left.values()), now))
-    answers |= zip(left, decision.answer, strict=True)
-    ready = decision.writes.ready_partitions()
-    return Settled([answers[place] for place in range(len(changes))], ready)
-
-
-def _is_plain(change: Change) -> bool:
-    """Whether it completes its job, and nothing follows unless others depend on the job."""
-    return change.path == _COMPLETION and change.successor is None and not change.is_removed
-
-
-async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequence[int]:
-    """The positions of the changes that were current, of jobs that are not awaited.
+async def _complete(statements: Statements, changes: Sequence[Change]) -> set[JobId]:
+    """Complete the jobs that are not awaited and whose changes are current; which ones.
 
     What a change writes of its job is the same as when it was leased, under the same token; only
     its due instant may have been amended since.
     """
     if not changes:
-        return ()
+        return set()
     jobs = [change.job for change in changes]
     results = [change.result for change in changes]
     ((positions, _),) = await statements.fetch(
@@ -475,7 +438,19 @@ async def _complete(statements: Statements, changes: Sequence[Change]) -> Sequen
         [] if results.count(None) == len(results) else results,
         channel_of(statements.schema),
     )
-    done = range(len(jobs)) if positions is None else [position - 1 for position in positions]
-    attempts = [changes[index].attempt for index in done]
-    await add_attempts(statements, [each for each in attempts if each is not None])
-    return done
+    done = changes if positions is None else [changes[position - 1] for position in positions]
+    await add_attempts(statements, [one.attempt for one in done if one.attempt is not None])
+    return {one.job_id for one in done}
+
+
+async def load(statements: Statements, records: Sequence[Record], now: datetime) -> int:
+    """Store the records that are new, in one transaction; how many that were."""
+    check_job_ids(records)
+    documents = [each for each in records if isinstance(each, KeptDocument)]
+
+    async def store(unit: UnitOfWork) -> int:
+        columns = [list(column) for column in zip(*documents, strict=True)] or [[]] * 4
+        stored = await statements.fetch(QUERIES.load_documents, *columns)
+        return len(stored) + (await unit.run(load_jobs(records, now))).answer
+
+    return await run_unit(statements, store)

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import apsw
 
-from rota.errors import SchemaOutdatedError, StoreUnavailableError
+from rota.errors import StoreUnavailableError
 from rota.stores.migrations import (
     AppliedMigration,
     Migration,
     load_migrations,
+    misfit,
     pending_migrations,
 )
 from rota.stores.sqlite.queries import QUERIES
@@ -182,15 +183,11 @@ def migrate(
 
 
 def _apply(connection: apsw.Connection, migration: Migration) -> None:
-    mark = migration.mark
     try:
         _run_script(connection, migration.script)
     except apsw.SQLError as error:
-        raise SchemaOutdatedError(
-            f"Migration {mark.number:04d}_{mark.name} does not fit this file: {error}",
-            {"migration": mark.number, "name": mark.name},
-        ) from error
-    connection.execute(QUERIES.record_migration, mark)
+        raise misfit(migration, "file", error) from error
+    connection.execute(QUERIES.record_migration, migration.mark)
 
 
 def _run_script(connection: apsw.Connection, script: str) -> None:

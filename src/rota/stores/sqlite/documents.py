@@ -1,91 +1,38 @@
-"""Documents in the file: the verbs, and the writes inside a transaction."""
+"""Documents in the file, read and written inside a transaction."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import apsw
 
 from rota.errors import StaleVersionError
-from rota.stores.protocol import Document, DocumentWrite, check_name, checked
+from rota.stores.protocol import Document, DocumentWrite
 from rota.stores.sqlite.queries import QUERIES
-from rota.stores.sqlite.threads import OpenFile
 
-PAGE_LENGTH = 1000
-
-Values = tuple[str | int, ...]
 Note = Callable[[DocumentWrite, bool], None]
 """Called after each write in turn: whether it was current and has been applied."""
 
 
-class DocumentVerbs(OpenFile):
-    """The verbs of ``DocumentStore`` and ``TransactionalStore``."""
-
-    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """See ``DocumentStore.scan``."""
-        check_name("collection", collection)
-        last_key = ""
-        while page := await self._read(QUERIES.scan_documents, (collection, last_key, PAGE_LENGTH)):
-            last_key = page[-1].key
-            yield page
-
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """See ``DocumentStore.read``."""
-        values = _values_of(collection, keys)
-        return _by_key(await self._read(QUERIES.read_documents, values))
-
-    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        """See ``DocumentStore.write_each``.
-
-        Calls that wait at the same time share a transaction; none fails because of another.
-        """
-        asked = tuple(checked(writes))
-        writer = self._open_writer()
-        return await writer.run(lambda connection: apply_each(connection, asked), len(asked))
-
-    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """See ``DocumentStore.write_all``. The writer's thread consumes the stream."""
-        writer = self._open_writer()
-        await writer.run_alone(lambda connection: apply_all(connection, checked(writes)))
-
-    async def read_within(
-        self, connection: Any, collection: str, keys: Sequence[str]
-    ) -> dict[str, Document]:
-        """As ``read``, as the caller's transaction on their own ``apsw.Connection`` sees it."""
-        values = _values_of(collection, keys)
-        with self._joined(connection) as joined:
-            return _by_key(_select(joined, QUERIES.read_documents, values))
-
-    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
-        """As ``write_all``, in a transaction on the caller's own ``apsw.Connection`` to the file.
-
-        The connection is used at once, in the caller's thread. Until the transaction ends, no one
-        else can write to the file, this store included.
-        """
-        asked = tuple(checked(writes))
-        with self._joined(connection) as joined:
-            apply_all(joined, asked)
-
-    async def _read(self, statement: str, values: Values) -> list[Document]:
-        return await self._open_reader().run(
-            lambda connection: _select(connection, statement, values)
-        )
+async def scan_page(
+    connection: apsw.Connection, collection: str, after: str, limit: int
+) -> list[Document]:
+    """The documents after a key, in the order of keys."""
+    rows = connection.execute(QUERIES.scan_documents, (collection, after, limit))
+    return [*map(Document._make, rows)]
 
 
-def _values_of(collection: str, keys: Sequence[str]) -> Values:
-    check_name("collection", collection)
-    for key in keys:
-        check_name("key", key)
-    return collection, json.dumps(keys)
+async def read(
+    connection: apsw.Connection, collection: str, keys: Sequence[str]
+) -> dict[str, Document]:
+    """The documents that exist among these keys."""
+    rows = connection.execute(QUERIES.read_documents, (collection, json.dumps(keys)))
+    return {document.key: document for document in map(Document._make, rows)}
 
 
-def _select(connection: apsw.Connection, statement: str, values: Values) -> list[Document]:
-    return list(map(Document._make, connection.execute(statement, values)))
-
-
-def _by_key(documents: Iterable[Document]) -> dict[str, Document]:
-    return {document.key: document for document in documents}
+async def write_all(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> None:
+    """As ``apply_all``."""
+    apply_all(connection, writes)
 
 
 def apply_each(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> list[int | None]:

@@ -13,6 +13,7 @@ from rota.stores.inspection import (
     MigrationReport,
     StoreInspection,
     compare_schema,
+    describe_content,
     schema_version,
 )
 from rota.stores.migrations import AppliedMigration
@@ -68,23 +69,14 @@ def _open(settings: SqliteSettings) -> apsw.Connection:
 
 
 def _inspect(connection: apsw.Connection, path: Path) -> StoreInspection:
-    tables = {name for (name,) in _fetch(connection, QUERIES.list_tables)}
+    tables = {name for (name,) in _fetch(connection, QUERIES.read_tables)}
     applied = _read_applied(connection) if "rota_migrations" in tables else ()
-    standing = compare_schema(MIGRATIONS, applied)
     names = {mark.name for mark in applied}
     documents = _fetch(connection, QUERIES.count_documents) if "documents" in names else []
     jobs = _fetch(connection, QUERIES.count_jobs) if "jobs" in names else None
     ((size,),) = _fetch(connection, QUERIES.measure_file)
-    return replace(
-        _describe(path),
-        applied=standing.applied,
-        pending=standing.pending,
-        problem=standing.problem,
-        size=size,
-        document_counts=dict(documents),
-        job_counts=None if jobs is None else {status: count for status, count, _ in jobs},
-        set_aside_job_count=sum(aside for _, _, aside in jobs or ()),
-    )
+    base = replace(_describe(path), size=size)
+    return describe_content(base, compare_schema(MIGRATIONS, applied), documents, jobs)
 
 
 def _read_applied(connection: apsw.Connection) -> tuple[AppliedMigration, ...]:

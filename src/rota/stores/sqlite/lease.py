@@ -5,12 +5,11 @@ each tenant, and a lease looks only at them: jobs that have ended, are due later
 cost nothing.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import apsw
 
@@ -26,20 +25,19 @@ from rota.stores.kernel.limits import (
     lease_chosen,
     lease_limited,
     preview_lease,
-    scopes_of,
 )
-from rota.stores.kernel.turns import order_turns, take_turns
+from rota.stores.kernel.partitions import (
+    DuePartition,
+    FirstLater,
+    FirstMarked,
+    IsDue,
+    NextPartition,
+    find_partitions,
+)
+from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, run
-from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest
-from rota.stores.rows import (
-    EPOCH,
-    Row,
-    decode_job,
-    encode_ids,
-    logger,
-    to_instant,
-    to_micros,
-)
+from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
+from rota.stores.rows import Row, decode_job, decode_standings, encode_ids, logger, to_micros
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
@@ -87,13 +85,10 @@ class _Lease:
         self._request = request
         self._now = to_micros(now)
         self._until = to_micros(now + request.lease_for)
-        self._choice = tuple(
-            None if names is None else encode_ids(names)
-            for names in (request.kinds, request.labels)
-        )
+        self._choice = _encode_names(request.kinds), _encode_names(request.labels)
         self._answers: dict[type, Callable[[Any], Any]] = {
             CountRunning: lambda _: Counter(connection.execute(QUERIES.find_leased)),
-            FindPartitions: self._find_partitions,
+            FindPartitions: lambda query: self._due_partitions(query.limit, query.full),
             FindFirst: self._find_first,
             TakeJobs: lambda query: self.take([each.job_id for each in query.chosen]),
         }
@@ -138,24 +133,10 @@ class _Lease:
         return leased
 
     def _due_partitions(
-        self, tenant_limit: int, full: Collection[tuple[str | None, str | None]] = ()
+        self, tenant_limit: int, full: Collection[CapScope] = ()
     ) -> list[Partition]:
-        """Partitions with a due job, outside the full scopes, of the next tenants in turn."""
-        request = self._request
-        scopes = set(full)
-        found: list[Partition] = []
-        tenants: set[str] = set()
-        partitions = find_partitions(
-            self._connection, request.queues, request.tenants, request.after_tenant
-        )
-        for each in partitions:
-            if each.tenant not in tenants and len(tenants) == tenant_limit:
-                break
-            has_room = not scopes or scopes.isdisjoint(scopes_of(each.tenant, each.queue))
-            if has_room and is_partition_due(self._connection, each, self._now):
-                found.append((each.tenant, each.queue))
-                tenants.add(each.tenant)
-        return found
+        plan = find_partitions(self._request, tenant_limit, full, self._now)
+        return run(plan, partial(answer_step, self._connection))
 
     def _first_of_tenant(self, tenant: str, queues: Iterable[str], count: int) -> list[JobId]:
         found: list[Row] = []
@@ -164,18 +145,12 @@ class _Lease:
             found += self._connection.execute(QUERIES.find_due, values)
         return [job_id for _, _, job_id in sorted(found)[:count]]
 
-    def _find_partitions(self, query: FindPartitions) -> list[Partition]:
-        return self._due_partitions(query.limit, query.full)
-
     def _find_first(self, query: FindFirst) -> list[Standing]:
-        found: list[Standing] = []
-        created = EPOCH
-        for tenant, queue in query.partitions:
-            for priority, created_at, job_id in self._read_first(tenant, queue, query.job_count):
-                with suppress(OverflowError):  # a damaged instant is found when the job is taken
-                    created = to_instant(created_at)
-                found.append(Standing(job_id, tenant, queue, -priority, created))
-        return found
+        return decode_standings(
+            (job_id, tenant, queue, -priority, created_at)
+            for tenant, queue in query.partitions
+            for priority, created_at, job_id in self._read_first(tenant, queue, query.job_count)
+        )
 
     def _read_first(self, tenant: str, queue: str, count: int) -> Iterator[Row]:
         values: Row = (tenant, queue, self._now, count)
@@ -190,62 +165,29 @@ class _Lease:
             yield from self._connection.execute(of_priority, (*values, priority))
 
 
-class DuePartition(NamedTuple):
-    """A queue of a tenant with jobs marked as due, and when the first of them is due."""
-
-    tenant: str
-    queue: str
-    due_at: int
-
-
-def find_partitions(
-    connection: apsw.Connection,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-    after: str = "",
-) -> Iterator[DuePartition]:
-    """The chosen partitions by tenant and queue, starting after a tenant.
-
-    It steps from one to the next, however many jobs each has.
-    """
-    chosen = None if queues is None else sorted(set(queues))
-    if tenants is not None:
-        for tenant in order_turns(set(tenants), after):
-            yield from _step(connection, (tenant, ""), chosen, tenant)
-        return
-    if after:
-        yield from _step(connection, (after, _AFTER_ALL_QUEUES), chosen, None)
-    yield from _step(connection, ("", ""), chosen, after or None)
+def answer_step(connection: apsw.Connection, query: Any) -> Any:
+    """Answer the queries of ``kernel.partitions``."""
+    match query:
+        case NextPartition(tenant, queue):
+            place = (tenant, _AFTER_ALL_QUEUES if queue is None else queue)
+            row = connection.execute(QUERIES.next_partition, place).fetchone()
+            return None if row is None else DuePartition._make(row)
+        case IsDue():
+            return connection.execute(QUERIES.is_partition_due, query).fetchone() is not None
+        case FirstMarked():
+            row = connection.execute(QUERIES.first_in_partition, query).fetchone()
+        case FirstLater(None, tenants):
+            row = connection.execute(QUERIES.first_later, (_encode_names(tenants),)).fetchone()
+        case FirstLater(queue, tenants):
+            values = (_encode_names(tenants), queue)
+            row = connection.execute(QUERIES.first_later_of_queue, values).fetchone()
+        case _:
+            raise TypeError(f"unknown query: {query!r}")
+    return None if row is None else row[0]
 
 
-def is_partition_due(connection: apsw.Connection, partition: DuePartition, now: int) -> bool:
-    """Whether one of its jobs is due: the first, unless the clock was set back."""
-    if partition.due_at <= now:
-        return True
-    values = (partition.tenant, partition.queue, now)
-    return connection.execute(QUERIES.is_partition_due, values).fetchone() is not None
-
-
-def _step(
-    connection: apsw.Connection,
-    place: tuple[str, str | bytes],
-    chosen: Sequence[str] | None,
-    last_tenant: str | None,
-) -> Iterator[DuePartition]:
-    while (found := connection.execute(QUERIES.next_partition, place).fetchone()) is not None:
-        partition = DuePartition._make(found)
-        if last_tenant is not None and partition.tenant > last_tenant:
-            return
-        place = partition.tenant, f"{partition.queue}\0"  # the text that follows directly
-        if chosen is not None:
-            index = bisect_left(chosen, partition.queue)
-            if index == len(chosen) or chosen[index] != partition.queue:
-                place = (
-                    partition.tenant,
-                    chosen[index] if index < len(chosen) else _AFTER_ALL_QUEUES,
-                )
-                continue
-        yield partition
+def _encode_names(names: Collection[str] | None) -> str | None:
+    return None if names is None else encode_ids(names)
 
 
 def extend_leases(

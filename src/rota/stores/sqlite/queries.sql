@@ -459,91 +459,62 @@ LIMIT 1;
 -- ?1 tenant, ?2 queue. Only where no job is due, because the clock was set back.
 SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2;
 
--- name: accepted
--- ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority, ?6 and ?7 the first and
--- the last instant of creation, ?8 whether they recur. NULL for queue, status and ?8: any.
-    tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND priority BETWEEN ?4 AND ?5
-    AND (?2 IS NULL OR queue = ?2)
+-- name: listed
+-- :jobs is one of the lists below. ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority,
+-- ?6 and ?7 the first and the last instant of creation, ?8 whether they recur. NULL for queue, status
+-- and ?8: any.
+    :jobs
+    AND tenant = ?1 AND created_at BETWEEN ?6 AND ?7 AND priority BETWEEN ?4 AND ?5
+    AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR status = ?3)
+    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
 
--- name: page
--- ?9 and ?10 the last job of the previous page, ?11 limit. A page begins where the previous one
--- ended: ?7 is not after ?9.
+-- name: find_listed
+-- ?9 and ?10 the last job of the previous page, ?11 limit. A page begins where the previous one ended:
+-- ?7 is not after ?9.
+SELECT
+-- include: job_columns
+-- include: listed
     AND (created_at < ?9 OR jobs.id > ?10)
 ORDER BY created_at DESC, jobs.id
-LIMIT ?11
+LIMIT ?11;
 
--- name: find_any
-SELECT
--- include: job_columns
-FROM jobs
-WHERE
--- include: accepted
-    AND (?3 IS NULL OR status = ?3) AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
--- include: page
-;
+-- name: count_listed
+-- ?9 the most to count; -1 counts all.
+SELECT count(*) FROM (
+    SELECT 1
+-- include: listed
+    LIMIT ?9
+);
 
--- name: find_unsuccessful
+-- name: list_any
+FROM jobs WHERE true
+
+-- name: list_unsuccessful
 -- For the status PENDING, FAILED or BLOCKED.
-SELECT
--- include: job_columns
 FROM jobs INDEXED BY jobs_held_up
-WHERE
--- include: accepted
-    AND status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
-    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
--- include: page
-;
+WHERE status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
 
--- name: find_dead
-SELECT
--- include: job_columns
-FROM jobs INDEXED BY jobs_dead
-WHERE
--- include: accepted
-    AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND (?3 IS NULL OR status = ?3)
-    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
--- include: page
-;
+-- name: list_dead
+FROM jobs INDEXED BY jobs_dead WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
 
--- name: find_recurring
+-- name: list_recurring
 -- For jobs that recur, of one status.
-SELECT
--- include: job_columns
-FROM jobs INDEXED BY jobs_recurring
-WHERE
--- include: accepted
-    AND status = ?3 AND is_recurring = 1 AND is_recurring = ?8
--- include: page
-;
+FROM jobs INDEXED BY jobs_recurring WHERE status = ?3 AND is_recurring = 1
 
--- name: find_running
+-- name: list_running
 -- For the status RUNNING. Reads all leased jobs: they are few.
-SELECT
--- include: job_columns
-FROM jobs INDEXED BY jobs_leased
-WHERE
--- include: accepted
-    AND lease_until IS NOT NULL AND status = ?3
-    AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
--- include: page
-;
+FROM jobs INDEXED BY jobs_leased WHERE lease_until IS NOT NULL
 
--- name: find_few_ready
+-- name: list_few_ready
 -- For the status READY if few jobs are: reads all of them. CROSS JOIN keeps SQLite from reading all
 -- jobs in the order of the list instead.
-SELECT
--- include: job_columns
 FROM (
     SELECT id FROM jobs INDEXED BY jobs_in_line WHERE is_due = 1 AND tenant = ?1
     UNION ALL
     SELECT id FROM jobs INDEXED BY jobs_later WHERE is_due = 0 AND tenant = ?1
 ) AS ready
 CROSS JOIN jobs ON jobs.id = ready.id
-WHERE
--- include: accepted
-    AND status = ?3 AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
--- include: page
-;
+WHERE true
 
 -- name: count_ready
 -- ?1 tenant, ?2 the number that counts as many
@@ -555,48 +526,6 @@ SELECT count(*) FROM (
     SELECT * FROM (
         SELECT 1 FROM jobs INDEXED BY jobs_later WHERE is_due = 0 AND tenant = ?1 LIMIT ?2
     )
-);
-
--- name: count_unsuccessful
--- For the status PENDING, FAILED or BLOCKED. ?9 the most to count; -1 counts all.
-SELECT count(*) FROM (
-    SELECT 1 FROM jobs INDEXED BY jobs_held_up
-    WHERE
--- include: accepted
-        AND status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
-        AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
-    LIMIT ?9
-);
-
--- name: count_dead
--- ?9 as above
-SELECT count(*) FROM (
-    SELECT 1 FROM jobs INDEXED BY jobs_dead
-    WHERE
--- include: accepted
-        AND ending IN ('exhausted', 'lost') AND status = 'FAILED' AND (?3 IS NULL OR status = ?3)
-        AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
-    LIMIT ?9
-);
-
--- name: count_recurring
--- For jobs that recur, of one status. ?9 as above.
-SELECT count(*) FROM (
-    SELECT 1 FROM jobs INDEXED BY jobs_recurring
-    WHERE
--- include: accepted
-        AND status = ?3 AND is_recurring = 1 AND is_recurring = ?8
-    LIMIT ?9
-);
-
--- name: count_any
--- ?9 as above
-SELECT count(*) FROM (
-    SELECT 1 FROM jobs
-    WHERE
--- include: accepted
-        AND (?3 IS NULL OR status = ?3) AND (?8 IS NULL OR coalesce(is_recurring, 0) = ?8)
-    LIMIT ?9
 );
 
 -- name: count_all
@@ -685,7 +614,7 @@ SELECT job_id, body FROM job_results WHERE job_id BETWEEN ?1 AND ?2;
 -- ?1 collection, ?2 key, ?3 version, ?4 body. An existing one is left as it is.
 INSERT INTO documents VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
 
--- name: list_tables
+-- name: read_tables
 SELECT name FROM sqlite_schema WHERE type = 'table';
 
 -- name: count_documents
@@ -694,45 +623,6 @@ SELECT collection, count(*) FROM documents GROUP BY collection ORDER BY collecti
 -- name: count_jobs
 SELECT status, count(*), count(set_aside) FROM jobs GROUP BY status;
 
--- name: rescue_documents
--- The rescue statements read all rows of a damaged table, from the first or from the last.
-SELECT * FROM documents ORDER BY collection, key;
-
--- name: rescue_documents_backwards
-SELECT * FROM documents ORDER BY collection DESC, key DESC;
-
--- name: rescue_jobs
-SELECT * FROM jobs ORDER BY id;
-
--- name: rescue_jobs_backwards
-SELECT * FROM jobs ORDER BY id DESC;
-
--- name: rescue_dependencies
-SELECT * FROM job_dependencies ORDER BY parent, child;
-
--- name: rescue_dependencies_backwards
-SELECT * FROM job_dependencies ORDER BY parent DESC, child DESC;
-
--- name: rescue_attempts
-SELECT * FROM job_attempts ORDER BY job_id, token;
-
--- name: rescue_attempts_backwards
-SELECT * FROM job_attempts ORDER BY job_id DESC, token DESC;
-
--- name: rescue_results
-SELECT * FROM job_results ORDER BY job_id;
-
--- name: rescue_results_backwards
-SELECT * FROM job_results ORDER BY job_id DESC;
-
--- name: rescue_open
-SELECT * FROM open_dependencies ORDER BY job_id;
-
--- name: rescue_open_backwards
-SELECT * FROM open_dependencies ORDER BY job_id DESC;
-
--- name: rescue_reports
-SELECT * FROM attempt_reports ORDER BY job_id, token;
-
--- name: rescue_reports_backwards
-SELECT * FROM attempt_reports ORDER BY job_id DESC, token DESC;
+-- name: rescue_rows
+-- Reads all rows of a damaged table, from the first or from the last: :key is its primary key.
+SELECT * FROM :table ORDER BY :key;

@@ -25,52 +25,26 @@ class RescueReport(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """How to read a table from both ends, and how to write its rows."""
+    """A table with its primary key, and how to write its rows."""
 
     name: str
-    forwards: str
-    backwards: str
+    key: tuple[str, ...]
     restore: str
+
+    def read(self, direction: str) -> str:
+        """The statement that reads all rows, ASC or DESC."""
+        key = ", ".join(f"{column} {direction}" for column in self.key)
+        return QUERIES.rescue_rows.replace(":table", self.name).replace(":key", key)
 
 
 _TABLES = (
-    _Table(
-        "documents",
-        QUERIES.rescue_documents,
-        QUERIES.rescue_documents_backwards,
-        QUERIES.load_document,
-    ),
-    _Table("jobs", QUERIES.rescue_jobs, QUERIES.rescue_jobs_backwards, QUERIES.insert_job),
-    _Table(
-        "job_dependencies",
-        QUERIES.rescue_dependencies,
-        QUERIES.rescue_dependencies_backwards,
-        QUERIES.add_dependency,
-    ),
-    _Table(
-        "job_attempts",
-        QUERIES.rescue_attempts,
-        QUERIES.rescue_attempts_backwards,
-        QUERIES.add_attempt,
-    ),
-    _Table(
-        "attempt_reports",
-        QUERIES.rescue_reports,
-        QUERIES.rescue_reports_backwards,
-        QUERIES.add_report,
-    ),
-    _Table(
-        "job_results",
-        QUERIES.rescue_results,
-        QUERIES.rescue_results_backwards,
-        QUERIES.keep_result,
-    ),
-    _Table(
-        "open_dependencies",
-        QUERIES.rescue_open,
-        QUERIES.rescue_open_backwards,
-        QUERIES.keep_open,
-    ),
+    _Table("documents", ("collection", "key"), QUERIES.load_document),
+    _Table("jobs", ("id",), QUERIES.insert_job),
+    _Table("job_dependencies", ("parent", "child"), QUERIES.add_dependency),
+    _Table("job_attempts", ("job_id", "token"), QUERIES.add_attempt),
+    _Table("attempt_reports", ("job_id", "token"), QUERIES.add_report),
+    _Table("job_results", ("job_id",), QUERIES.keep_result),
+    _Table("open_dependencies", ("job_id",), QUERIES.keep_open),
 )
 
 
@@ -106,11 +80,12 @@ def _copy(source: apsw.Connection, target: apsw.Connection) -> RescueReport:
 
 
 def _copy_table(source: apsw.Connection, target: apsw.Connection, table: _Table) -> _Copied:
-    if (table.name,) not in source.execute(QUERIES.list_tables).fetchall():
+    if (table.name,) not in source.execute(QUERIES.read_tables).fetchall():
         return _Copied(0, is_complete=True)  # the file is older than the table
     before = target.total_changes()
     is_complete = False
-    for statement in (table.forwards, table.backwards):
+    for direction in ("ASC", "DESC"):
+        statement = table.read(direction)
         rows = _Readable(source.execute(statement))
         target.executemany(table.restore, rows)
         if rows.is_complete:

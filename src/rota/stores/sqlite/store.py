@@ -1,59 +1,52 @@
 """The store on a SQLite file: documents and jobs."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, TypeVar
 
 import apsw
 
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, JobStatus, Page, check_limit
+from rota.jobs import Change, Job, JobId
 from rota.stores.kernel.limits import counts_running
-from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
-from rota.stores.kernel.settlement import check_path
-from rota.stores.kernel.unit import Plan
-from rota.stores.kernel.verbs import EditVerbs, narrow
+from rota.stores.kernel.settlement import check_paths
+from rota.stores.kernel.unit import Committed, Plan
+from rota.stores.kernel.verbs import SqlVerbs, Work
 from rota.stores.protocol import (
     Applied,
+    DocumentWrite,
     HeldLease,
     Inserted,
-    KeptDocument,
     LeaseKeeper,
     LeasePreview,
     LeaseRequest,
     Listener,
-    Portion,
-    QueueDepth,
     Reach,
     Record,
-    check_choice,
-    check_count,
     check_name,
-    expiry_key,
+    checked,
 )
-from rota.stores.sqlite import read
+from rota.stores.sqlite import documents, read
 from rota.stores.sqlite.connection import SqliteSettings
-from rota.stores.sqlite.documents import DocumentVerbs
+from rota.stores.sqlite.documents import apply_all, apply_each
 from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_jobs
 from rota.stores.sqlite.read import DueCache, NextDue, make_choice
-from rota.stores.sqlite.records import load_documents, read_document_portion, read_job_portion
-from rota.stores.sqlite.threads import Reader, Writer
+from rota.stores.sqlite.threads import OpenFile, Reader, Writer
 from rota.stores.sqlite.unit import (
-    Committed,
     Submitted,
     apply_changes,
     commit_plan,
     insert_at_once,
     insert_jobs,
+    load,
 )
 from rota.stores.wakeups import Wakeups
 from rota.triggers.zone import to_utc
 
 Answer = TypeVar("Answer")
-_USUAL_PATH = (JobStatus.RUNNING, JobStatus.COMPLETED)
 
 
-class SqliteStore(DocumentVerbs, EditVerbs):
+class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
     """A store in one file, for every process on this host that opens it.
 
     It belongs to the process that opened it: a forked child is refused and opens its own. A
@@ -61,6 +54,8 @@ class SqliteStore(DocumentVerbs, EditVerbs):
     """
 
     reach = Reach.HOST
+    _reads = read
+    _documents = documents
     uses_native_paths = True
     """False sends every insert and change through the kernel; tests compare the two."""
 
@@ -68,6 +63,20 @@ class SqliteStore(DocumentVerbs, EditVerbs):
         super().__init__(settings, writer, reader)
         self._wakeups = Wakeups()
         self._due_cache = DueCache()
+
+    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
+        """See ``DocumentStore.write_each``.
+
+        Calls that wait at the same time share a transaction; none fails because of another.
+        """
+        asked = tuple(checked(writes))
+        writer = self._open_writer()
+        return await writer.run(lambda connection: apply_each(connection, asked), len(asked))
+
+    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
+        """See ``DocumentStore.write_all``. The writer's thread consumes the stream."""
+        writer = self._open_writer()
+        await writer.run_alone(lambda connection: apply_all(connection, checked(writes)))
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
@@ -139,42 +148,19 @@ class SqliteStore(DocumentVerbs, EditVerbs):
         """See ``JobStore.apply``."""
         self._refuse_when_unusable()
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
-        for change in decided:
-            if change.path != _USUAL_PATH:
-                check_path(change)
+        check_paths(decided)
         return await self._commit(
             lambda connection: apply_changes(connection, decided, now, is_native=is_native),
             len(decided),
         )
 
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        """See ``JobStore.find_expired``."""
-        reader = self._open_reader()
-        now = to_utc(now, "now")
-        check_count(limit)
-        if after is not None:
-            expiry_key(after)
-        return await reader.run(lambda connection: read.find_expired(connection, now, limit, after))
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
+    async def _find_next_due(
+        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
     ) -> datetime | None:
-        """See ``JobStore.next_due_at``."""
-        reader = self._open_reader()
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        now = to_utc(now, "now")
-        version, choice = reader.read_version(), make_choice(queues, tenants)
+        version, choice = self._open_reader().read_version(), make_choice(queues, tenants)
         due = self._due_cache.find(version, choice, now)
         if due is None:
-            due = NextDue(
-                await reader.run(
-                    lambda connection: read.next_due_at(connection, now, queues, tenants)
-                )
-            )
+            due = NextDue(await super()._find_next_due(now, queues, tenants))
             self._due_cache.put(version, choice, due, now)
         return due.at
 
@@ -197,85 +183,12 @@ class SqliteStore(DocumentVerbs, EditVerbs):
         """See ``Watchable``: shows that other processes have written."""
         return self._open_reader().read_version()
 
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        """See ``JobStore.get``."""
-        wanted = tuple(job_ids)
-        return await self._open_reader().run(
-            lambda connection: read.get(connection, tenant, wanted)
-        )
-
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        """See ``JobStore.results``."""
-        wanted = tuple(job_ids)
-        return await self._open_reader().run(
-            lambda connection: read.read_results(connection, tenant, wanted)
-        )
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        """See ``JobStore.find``."""
-        reader = self._open_reader()
-        check_limit(limit)
-        narrowed = narrow(wanted, tenant)
-        return await reader.run(lambda connection: read.find(connection, narrowed, cursor, limit))
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        """See ``JobStore.count``."""
-        narrowed = narrow(wanted, tenant)
-        reader = self._open_reader()
-        return await reader.run(lambda connection: read.count(connection, narrowed, limit))
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """See ``JobStore.attempts``."""
-        return await self._open_reader().run(
-            lambda connection: read.read_attempts(connection, tenant, job_id)
-        )
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """See ``JobStore.find_dependents``."""
-        check_count(limit)
-        named = tuple(job_ids)
-        return await self._open_reader().run(
-            lambda connection: read.find_dependents(connection, tenant, named, limit)
-        )
-
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        """See ``JobStore.survey``."""
-        reader = self._open_reader()
-        now = to_utc(now, "now")
-        return await reader.run(lambda connection: read.survey(connection, now, tenant))
-
-    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """See ``PortableStore.dump``."""
-        reader = self._open_reader()
-        check_portion(limit)
-
-        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
-            return await reader.run(
-                lambda connection: read_document_portion(connection, collection, key, limit)
-            )
-
-        async def read_jobs(place: str) -> JobPortion:
-            return await reader.run(lambda connection: read_job_portion(connection, place, limit))
-
-        return await walk(cursor, read_documents, read_jobs)
-
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """See ``PortableStore.load``; one call is one step."""
         now, kept = to_utc(now, "now"), tuple(records)
-
-        def load(connection: apsw.Connection) -> int:
-            new_count = commit_plan(connection, load_jobs(kept, now)).answer
-            return new_count + load_documents(connection, kept)
-
-        return await self._open_writer().run(load, len(kept))
+        return await self._open_writer().run(
+            lambda connection: load(connection, kept, now), len(kept)
+        )
 
     async def read_clock(self) -> datetime | None:
         """None: a file uses the clock of its host."""
@@ -285,6 +198,9 @@ class SqliteStore(DocumentVerbs, EditVerbs):
         """Release the file, and end the waits of listeners."""
         await super().close()
         self._wakeups.close()
+
+    async def _run(self, work: Work[apsw.Connection, Answer]) -> Answer:
+        return await self._open_reader().run(lambda connection: _finish(work(connection)))
 
     async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         return await self._commit(lambda connection: commit_plan(connection, make_plan()))
@@ -302,3 +218,13 @@ class SqliteStore(DocumentVerbs, EditVerbs):
     def _wake(self, committed: Committed[Any]) -> None:
         self._wakeups.ring_partitions(committed.ready)
         self._wakeups.ring_ends(committed.ended)
+
+
+def _finish(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    raise RuntimeError("work on a file has nothing to wait for")

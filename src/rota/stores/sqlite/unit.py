@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 from msgspec.structs import replace
 
-from rota.errors import DamagedJobError
 from rota.jobs import Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.records import UNREADABLE_COPY, seal
+from rota.stores.kernel.placement import made_ready
+from rota.stores.kernel.records import UNREADABLE_COPY, load_jobs, seal
+from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import (
     Amended,
+    Committed,
     Ended,
     NewJob,
-    Partition,
     Plan,
     ReadAncestors,
     ReadDependents,
@@ -29,10 +30,11 @@ from rota.stores.kernel.unit import (
     Writes,
     run,
 )
-from rota.stores.protocol import Applied, Inserted
+from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
 from rota.stores.rows import (
     Row,
     decode_job,
+    decode_readable,
     encode_amendment,
     encode_attempt,
     encode_ids,
@@ -40,7 +42,6 @@ from rota.stores.rows import (
     encode_move,
     encode_reports,
     encode_unreadable,
-    logger,
     read_payload,
     to_instant,
     to_micros,
@@ -53,22 +54,12 @@ Write: TypeAlias = Callable[[str, Sequence[Row]], None]
 MOST_NARROW = 50
 """A job with more dependencies than this has the count of the open ones apart from its row."""
 
-_COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
-
-
-class Committed(NamedTuple, Generic[Answer]):
-    """A caller's answer, and the partitions and ended jobs whose listeners to wake."""
-
-    answer: Answer
-    ready: set[Partition]
-    ended: set[JobId] = set()  # noqa: RUF012 - never changed
-
 
 def commit_plan(connection: apsw.Connection, plan: Plan[Answer]) -> Committed[Answer]:
     """Run a plan of the kernel and write what it decides."""
-    writes, answer = run(plan, lambda query: _ANSWERS[type(query)](connection, query))
-    _commit(connection, writes)
-    return Committed(answer, writes.ready_partitions(), writes.ended_jobs())
+    decision = run(plan, lambda query: _ANSWERS[type(query)](connection, query))
+    _commit(connection, decision.writes)
+    return Committed.of(*decision)
 
 
 class Submitted(NamedTuple):
@@ -81,12 +72,7 @@ class Submitted(NamedTuple):
     @classmethod
     def of(cls, jobs: Sequence[Job], now: datetime) -> "Submitted":
         """Without dependencies a job is READY, whatever it says."""
-        ready = [
-            job
-            if job.status is JobStatus.READY or job.dependencies
-            else replace(job, status=JobStatus.READY)
-            for job in jobs
-        ]
+        ready = made_ready(jobs)
         return cls(ready, [encode_job(job, now) for job in ready], now)
 
 
@@ -140,28 +126,13 @@ class _ClashError(Exception):
 def apply_changes(
     connection: apsw.Connection, changes: Sequence[Change], now: datetime, *, is_native: bool
 ) -> Committed[list[Applied]]:
-    """Apply changes. The native path completes plain jobs; the rest takes the kernel.
-
-    Both give the same result: a plain completion concerns no other job. Only the order of changes
-    of the same job matters, so a call with two of them takes the kernel.
-    """
-    is_native = is_native and len({change.job_id for change in changes}) == len(changes)
-    plain = [change for change in changes if _is_plain(change)] if is_native else []
-    completed = _complete_plain(connection, plain, now)
+    """Apply changes. The native path completes plain jobs; the rest takes the kernel."""
+    completed = _complete_plain(connection, find_plain(changes) if is_native else (), now)
     if len(completed) == len(changes):
         return Committed([Applied(change.job) for change in changes], set(), completed)
     rest = [change for change in changes if change.job_id not in completed]
-    answers, ready, ended = commit_plan(connection, settlement.apply(rest, now))
-    others = iter(answers)
-    return Committed(
-        [Applied(change.job) if change.job_id in completed else next(others) for change in changes],
-        ready,
-        ended | completed,
-    )
-
-
-def _is_plain(change: Change) -> bool:
-    return change.path == _COMPLETION and change.successor is None and not change.is_removed
+    others, ready, ended = commit_plan(connection, settlement.apply(rest, now))
+    return Committed(merge_answers(changes, completed, others), ready, ended | completed)
 
 
 def _complete_plain(
@@ -196,16 +167,20 @@ def _keep_reports(connection: apsw.Connection, changes: Sequence[Change]) -> Non
         connection.executemany(QUERIES.add_report, encode_reports(attempts))
 
 
+def load(connection: apsw.Connection, records: Sequence[Record], now: datetime) -> int:
+    """Store the records that are new, in one transaction; how many that were."""
+    new_count = commit_plan(connection, load_jobs(records, now)).answer
+    before = connection.total_changes()
+    documents = [each for each in records if isinstance(each, KeptDocument)]
+    connection.executemany(QUERIES.load_document, documents)
+    return new_count + connection.total_changes() - before
+
+
 def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
-    found: dict[JobId, Stored] = {}
-    for row in connection.execute(QUERIES.read_jobs, (encode_ids(query.job_ids),)):
-        try:
-            found[row[0]] = Stored(decode_job(row), bool(row[-1]))
-        except DamagedJobError as damage:
-            if not query.skips_damaged:
-                raise
-            logger.warning("%s", damage)
-    return found
+    rows = connection.execute(QUERIES.read_jobs, (encode_ids(query.job_ids),)).fetchall()
+    awaited = {row[0] for row in rows if row[-1]}
+    jobs = decode_readable(rows, skips_damaged=query.skips_damaged)
+    return {job.id: Stored(job, job.id in awaited) for job in jobs}
 
 
 def _read_statuses(connection: apsw.Connection, query: ReadStatuses) -> dict[JobId, str]:

@@ -26,7 +26,11 @@ Plan: TypeAlias = dict[str, Any]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROW_COUNT = 1_000
-STATEMENTS = vars(QUERIES)
+STATEMENTS = dict(vars(QUERIES))
+for verb in ("find", "count"):
+    for name in ("held_up", "dead", "recurring", "ready"):
+        listed = STATEMENTS[f"{verb}_listed"].replace(":jobs", STATEMENTS[f"list_{name}"])
+        STATEMENTS[f"{verb}_{name}"] = listed
 FEW = 60
 """Rows that a statement may look at for ten that it needs."""
 

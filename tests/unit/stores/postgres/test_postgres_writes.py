@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from rota.stores.documents import take_batch
 from rota.stores.postgres import documents as writes_module
-from rota.stores.postgres.documents import plan_steps, take_batch
+from rota.stores.postgres.documents import plan_steps
 from rota.stores.protocol import DocumentWrite
 
 
@@ -55,23 +56,20 @@ def test_a_step_is_cut_where_it_grows_too_large(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_a_stream_is_taken_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes_module, "STREAM_LENGTH", 3)
+def test_a_stream_is_taken_batch_by_batch() -> None:
     stream = iter([write(f"{number}") for number in range(7)])
-    batches = [take_batch(stream) for _ in range(3)]
+    batches = [take_batch(stream, 3, 100) for _ in range(3)]
     assert [len(batch.writes) for batch in batches] == [3, 3, 1]
     assert [batch.is_last for batch in batches] == [False, False, True]
 
 
-def test_large_bodies_end_a_batch_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes_module, "MOST_BYTES_AT_ONCE", 10)
+def test_large_bodies_end_a_batch_early() -> None:
     stream = iter([write("a", body=bytes(6)), write("b", 1, None), write("c", body=bytes(6))])
-    assert len(take_batch(stream).writes) == 3
-    assert take_batch(stream).is_last
+    assert len(take_batch(stream, 100, 10).writes) == 3
+    assert take_batch(stream, 100, 10).is_last
 
 
-def test_a_stream_is_not_read_ahead_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes_module, "STREAM_LENGTH", 2)
+def test_a_stream_is_not_read_ahead_of_its_batch() -> None:
     taken: list[int] = []
 
     def stream() -> Iterator[DocumentWrite]:
@@ -81,7 +79,7 @@ def test_a_stream_is_not_read_ahead_of_its_batch(monkeypatch: pytest.MonkeyPatch
 
     generator = stream()
     for _ in pairwise(range(3)):
-        take_batch(generator)
+        take_batch(generator, 2, 100)
     assert taken == [0, 1, 2, 3]
 
 
@@ -90,6 +88,6 @@ def test_an_error_in_a_stream_follows_the_writes_before_it() -> None:
         yield write("a")
         raise KeyError("broken")
 
-    batch = take_batch(stream())
+    batch = take_batch(stream(), 100, 100)
     assert [each.key for each in batch.writes] == ["a"]
     assert isinstance(batch.error, KeyError)

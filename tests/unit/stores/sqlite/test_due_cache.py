@@ -75,8 +75,8 @@ async def test_a_write_during_the_look_is_found(
     await store.insert([a_job(name="moved", due_at=NOW + DAY)], NOW)
     look = read.next_due_at
 
-    def look_too_early(*arguments: Any) -> datetime | None:
-        found = look(*arguments)
+    async def look_too_early(*arguments: Any) -> datetime | None:
+        found = await look(*arguments)
         reach_in("UPDATE jobs SET due_at = 0")
         return found
 

@@ -19,18 +19,24 @@ from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-FRAGMENTS = {"job_columns", "waiting_below", "accepted", "page"}
+FRAGMENTS = {"job_columns", "waiting_below", "listed"}
+LOADED = load_statements("rota.stores.sqlite", "queries.sql")
+LISTS = {
+    name.removeprefix("list_"): text for name, text in LOADED.items() if name.startswith("list_")
+}
 STATEMENTS = {
     name: text
-    for name, text in load_statements("rota.stores.sqlite", "queries.sql").items()
-    if name not in FRAGMENTS and "jobs" in text
+    for name, text in LOADED.items()
+    if name not in FRAGMENTS and not name.startswith("list_") and "jobs" in text
 }
+for verb, lists in (("find", LISTS), ("count", LISTS.keys() - {"running", "few_ready"})):
+    template = STATEMENTS.pop(f"{verb}_listed")
+    STATEMENTS |= {f"{verb}_{name}": template.replace(":jobs", LISTS[name]) for name in lists}
 _PARAMETER = re.compile(r"\?(\d+)")
 _KEPT = r"(?:jobs|needed|waiting|parents|job_dependencies|job_attempts)"
 _WALK = re.compile(rf"SCAN {_KEPT}\b|TEMP B-TREE")
 
 WHOLE_TABLES = {
-    *(name for name in STATEMENTS if name.startswith("rescue_")),
     *("check_edges", "count_jobs", "survey"),
 }
 """They read everything, or have a test of their own."""

@@ -1,0 +1,133 @@
+"""Which partitions have due jobs, and when the next job is due: for stores that look step by step.
+
+Such a store marks READY jobs as due, and has an index of them by tenant and queue. From one
+partition it steps to the next with one look into the index, however many jobs each has. Instants
+are microseconds since 1970.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection
+from typing import NamedTuple
+
+from rota.stores.kernel.limits import scopes_of
+from rota.stores.kernel.turns import order_turns
+from rota.stores.kernel.unit import Partition, Reading
+from rota.stores.protocol import CapScope, LeaseRequest
+
+
+class DuePartition(NamedTuple):
+    """A queue of a tenant with jobs marked as due, and when the first of them is due."""
+
+    tenant: str
+    queue: str
+    due_at: int
+
+
+class NextPartition(NamedTuple):
+    """The first partition from a tenant and queue on. Answer: ``DuePartition | None``.
+
+    Without a queue: after all queues of the tenant.
+    """
+
+    tenant: str
+    queue: str | None
+
+
+class IsDue(NamedTuple):
+    """Whether a job marked as due is due now. Answer: ``bool``.
+
+    It is asked only where the first job is not: a clock was set back.
+    """
+
+    tenant: str
+    queue: str
+    now: int
+
+
+class FirstMarked(NamedTuple):
+    """When the first of the jobs marked as due in a partition is due. Answer: ``int | None``."""
+
+    tenant: str
+    queue: str
+
+
+class FirstLater(NamedTuple):
+    """When the first job that is not marked is due; None for any queue or tenant.
+
+    Answer: ``int | None``.
+    """
+
+    queue: str | None
+    tenants: Collection[str] | None
+
+
+class Steps:
+    """The chosen partitions by tenant and queue, starting after a tenant."""
+
+    def __init__(
+        self,
+        queues: Collection[str] | None,
+        tenants: Collection[str] | None,
+        after: str = "",
+    ) -> None:
+        self._queues = None if queues is None else sorted(set(queues))
+        self._stretches: list[tuple[NextPartition, str | None]]
+        """Where each begins, and the last tenant in it."""
+        if tenants is not None:
+            turns = order_turns(set(tenants), after)
+            self._stretches = [(NextPartition(tenant, ""), tenant) for tenant in turns]
+        elif after:
+            front = (NextPartition("", ""), after)
+            self._stretches = [(NextPartition(after, None), None), front]
+        else:
+            self._stretches = [(NextPartition("", ""), None)]
+
+    def next(self) -> Reading[DuePartition | None]:
+        """The next one; None after the last."""
+        while self._stretches:
+            place, last = self._stretches[0]
+            found: DuePartition | None = yield place
+            if found is None or (last is not None and found.tenant > last):
+                del self._stretches[0]
+                continue
+            queues = self._queues
+            index = 0 if queues is None else bisect_left(queues, found.queue)
+            if queues is None or found.queue in queues[index : index + 1]:
+                self._stretches[0] = NextPartition(found.tenant, f"{found.queue}\0"), last
+                return found
+            following = queues[index] if index < len(queues) else None
+            self._stretches[0] = NextPartition(found.tenant, following), last
+        return None
+
+
+def find_partitions(
+    request: LeaseRequest, limit: int, full: Collection[CapScope], now: int
+) -> Reading[list[Partition]]:
+    """See ``FindPartitions``."""
+    steps = Steps(request.queues, request.tenants, request.after_tenant)
+    found: list[Partition] = []
+    tenants: set[str] = set()
+    while (each := (yield from steps.next())) is not None:
+        if each.tenant not in tenants and len(tenants) == limit:
+            break
+        has_room = not full or set(full).isdisjoint(scopes_of(each.tenant, each.queue))
+        if has_room and (each.due_at <= now or (yield IsDue(each.tenant, each.queue, now))):
+            found.append((each.tenant, each.queue))
+            tenants.add(each.tenant)
+    return found
+
+
+def find_next_due(
+    queues: Collection[str] | None, tenants: Collection[str] | None, now: int
+) -> Reading[int | None]:
+    """See ``JobStore.next_due_at``."""
+    steps = Steps(queues, tenants)
+    firsts: list[int | None] = []
+    while (each := (yield from steps.next())) is not None:
+        if each.due_at <= now or (yield IsDue(each.tenant, each.queue, now)):
+            return now
+        firsts.append((yield FirstMarked(each.tenant, each.queue)))
+    for queue in (None,) if queues is None else set(queues):
+        firsts += [(yield FirstLater(queue, tenants))]
+    due = [each for each in firsts if each is not None]
+    return max(now, min(due)) if due else None
