@@ -72,7 +72,9 @@ STARTS_WITHIN = 60
 
 TIMES = """() => new Promise((resolve) => {
   const paints = performance.getEntriesByName("first-contentful-paint");
-  const answer = (paint) => {
+  const answer = async (paint) => {
+    while (document.documentElement.matches(".js") && !window.htmx)
+      await new Promise((done) => setTimeout(done, 10));
     const [page] = performance.getEntriesByType("navigation");
     const others = performance.getEntriesByType("resource");
     const loaded = others.filter((it) => it.initiatorType !== "xmlhttprequest");
@@ -91,7 +93,7 @@ TIMES = """() => new Promise((resolve) => {
     }
   }).observe({ type: "paint", buffered: true });
 })"""
-"""What Chromium knows of the page, once something has been painted."""
+"""What Chromium knows of the page, once it is painted and has loaded its last script."""
 
 
 class Seen(NamedTuple):

@@ -78,7 +78,7 @@ def test_the_tabs_keep_the_focus_when_they_count_again(anna: Visitor) -> None:
     expect(tab.locator(".count")).to_be_visible()
     tab.focus()
     with page.expect_response(lambda it: "/jobs/counts" in it.url):
-        page.evaluate("htmx.trigger(document.body, 'rota:tick')")
+        anna.refresh()
     expect(tab).to_be_focused()
 
 

@@ -59,7 +59,7 @@ def test_a_node_takes_the_colour_of_its_new_state(anna: Visitor) -> None:
         headers={"Authorization": f"Bearer {anna.house.tokens['anna']}"},
     )
     assert answer.status_code == 200, answer.text
-    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    anna.refresh()
     expect(page.get_by_role("link", name="Mail to finance, blocked")).to_have_class(
         "node tone-amber"
     )
@@ -83,7 +83,7 @@ def test_a_traceback_is_copied_and_a_tree_stays_folded_over_refreshes(anna: Visi
     payload = page.get_by_role("region", name="Payload")
     expect(payload.get_by_text("129.90").first).to_be_visible()
     payload.locator(".tree summary").first.click()
-    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    anna.refresh()
     page.wait_for_load_state("networkidle")
     expect(payload.get_by_text("129.90").first).to_be_hidden()
     anna.ask(WATCH_COPIES)

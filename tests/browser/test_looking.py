@@ -133,7 +133,7 @@ def test_a_page_that_is_frozen_stays_as_it_is(anna: Visitor) -> None:
     page.get_by_role("button", name="Freeze this page").click()
     expect(page.get_by_text("Frozen", exact=True)).to_be_visible()
     ask_for(anna.house, "Came while frozen")
-    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    anna.refresh()
     page.wait_for_load_state("networkidle")
     expect(page.get_by_role("link", name="Came while frozen")).to_have_count(0)
     page.get_by_role("button", name="Unfreeze this page").click()
@@ -143,7 +143,7 @@ def test_a_page_that_is_frozen_stays_as_it_is(anna: Visitor) -> None:
 def refresh_until(anna: Visitor, sign: Locator) -> None:
     """Refresh the page until it shows the sign: a refresh is left out while one is under way."""
     for _ in range(100):
-        anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+        anna.refresh()
         with suppress(AssertionError):
             expect(sign).to_be_visible(timeout=600)
             return

@@ -35,7 +35,7 @@ def test_an_operator_pauses_and_resumes_several_queues_at_once(anna: Visitor) ->
     for name in ("imports", "mail"):
         page.get_by_label(f"Select {name}").check()
     anna.ask("() => { document.querySelector('#fresh table').dataset.old = 'yes'; }")
-    anna.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    anna.refresh()
     expect(page.locator("#fresh table[data-old]")).to_have_count(0)
     expect(bar).to_contain_text("2 selected")
     expect(page.get_by_label("Reason, for the audit log")).to_have_value("the network is slow")

@@ -133,7 +133,7 @@ def _examine(visitor: Visitor) -> None:
 def test_no_page_runs_what_it_shows(victim: Visitor, path: str) -> None:
     page = victim.go(path)
     assert MARK in page.locator("body").inner_text()
-    victim.ask("() => htmx.trigger(document.body, 'rota:tick')")
+    victim.refresh()
     page.wait_for_load_state("networkidle")
     _examine(victim)
 

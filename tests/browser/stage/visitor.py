@@ -5,6 +5,11 @@ from typing import Any
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Response
 from tests.browser.stage.house import OpenHouse
 
+WAIT_FOR_SCRIPTS = """async () => {
+  while (document.documentElement.matches(".js") && !window.htmx)
+    await new Promise((done) => setTimeout(done, 10));
+}"""
+
 
 class Visitor:
     """A page, and everything that went wrong on it: errors, dialogs, answers of 500 and more."""
@@ -20,7 +25,17 @@ class Visitor:
 
     def go(self, path: str = "") -> Page:
         self.page.goto(self.house.page(path))
+        self.wait_for_scripts()
         return self.page
+
+    def wait_for_scripts(self) -> None:
+        """Scripts begin after the first paint; some people have none."""
+        self.page.wait_for_load_state()  # the frame comes before the rest
+        self.ask(WAIT_FOR_SCRIPTS)
+
+    def refresh(self) -> None:
+        """What the page does by itself after some time."""
+        self.ask("() => htmx.trigger(document.body, 'rota:tick')")
 
     def enter(self, token: str) -> None:
         """Sign in by a request, before any page is shown: two pages less to load."""
@@ -38,7 +53,7 @@ class Visitor:
         self.page.get_by_label("Token").fill(self.house.tokens[name])
         self.page.get_by_role("button", name="Sign in").click()
         self.page.locator("nav[aria-label=Pages]").wait_for()
-        self.page.wait_for_load_state()  # the frame comes before the rest
+        self.wait_for_scripts()
         return self.page
 
     def open_job(self, name: str) -> Page:
@@ -46,7 +61,7 @@ class Visitor:
         self.go(f"/jobs?q={name}")
         self.page.get_by_role("link", name=name, exact=True).first.click()
         self.page.get_by_role("heading", name=name, level=1).wait_for()
-        self.page.wait_for_load_state()
+        self.wait_for_scripts()
         return self.page
 
     def ask(self, script: str) -> Any:

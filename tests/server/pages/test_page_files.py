@@ -49,7 +49,7 @@ async def test_static_files_are_cached_under_a_content_hash(
     pages: httpx2.AsyncClient,
 ) -> None:
     text = (await pages.get("/admin")).text
-    addresses = re.findall(r'(?:href|src)="(/admin/static/[^"]+)"', text)
+    addresses = re.findall(r'(?:href|src|htmx)="(/admin/static/[^"]+)"', text)
     assert len(addresses) == 5
     for address in addresses:
         answer = await pages.get(address)

@@ -6,6 +6,7 @@
   var POLL_EVERY = 5000;
   var AGAIN_AFTER = 30000;
   var FROZEN = "rota-frozen";
+  var HTMX = document.currentScript.dataset.htmx;
   var root = document.documentElement;
   root.classList.add("js");
 
@@ -364,6 +365,18 @@
     }).catch(function () { /* only the offline page needs it */ });
   }
 
+  // Once the page is painted: its frame comes first, then the rest (see .rest in pages.css). Before the end of
+  // loading, htmx would wait for a DOMContentLoaded that is over.
+  function startLater() {
+    if (document.readyState !== "complete") { window.addEventListener("load", startLater); return; }
+    var script = document.createElement("script");
+    script.src = HTMX;
+    document.head.append(script);
+    listen();
+    window.setInterval(poll, POLL_EVERY);
+    install();
+  }
+
   document.addEventListener("DOMContentLoaded", function () {
     forgetNotice();
     var here = document.querySelector(".menu [aria-current]");
@@ -372,8 +385,8 @@
     countChosen();
     offerOwnZone();
     showViews();
-    listen();
-    window.setInterval(poll, POLL_EVERY);
-    window.addEventListener("load", install);
+    window.requestAnimationFrame(function () {
+      window.requestAnimationFrame(function () { window.setTimeout(startLater); });
+    });
   });
 })();

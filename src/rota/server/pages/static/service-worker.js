@@ -5,6 +5,11 @@
 const STORE = "rota-" + KEPT.join(" ");
 
 self.addEventListener("install", (event) => {
+  // A page need not wait for this worker: the browser asks the server at once, and takes what the worker
+  // has only if that fails.
+  if (event.addRoutes) {
+    event.addRoutes({ condition: { requestMode: "navigate" }, source: "race-network-and-fetch-handler" });
+  }
   event.waitUntil(caches.open(STORE).then((store) => store.addAll(KEPT)).then(() => self.skipWaiting()));
 });
 
