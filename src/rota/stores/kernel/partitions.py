@@ -1,7 +1,7 @@
 """Which partitions have due jobs, and when the next job is due: for stores that look step by step.
 
-Such a store marks READY jobs as due, and has an index of them by tenant and queue. From one
-partition it steps to the next with one look into the index, however many jobs each has. Instants
+SQLite and MySQL mark READY jobs as due and index them by tenant and queue. From one partition a
+store steps to the next with one look into the index, however many jobs each has. Instants
 are microseconds since 1970.
 """
 
