@@ -281,6 +281,28 @@ async def test_a_crash_before_the_series_follow_is_made_good_by_the_next_start(
     assert live["changed"].due_at == NOW
 
 
+@pytest.mark.parametrize("late", [{"rates": "0 9 * * *"}, {}])
+async def test_a_host_that_settles_late_does_not_undo_what_another_settled(
+    place: Place, monkeypatch: pytest.MonkeyPatch, late: dict[str, str]
+) -> None:
+    """The late host read its definition first, and changes or ends the series last."""
+    await place.reconcile(place.app(rates="0 8 * * *"))
+    method = "amend" if late else "apply"
+    original, newer = getattr(place.store, method), place.app(rates="0 10 * * *")
+
+    async def be_late(*args: Any) -> Any:
+        monkeypatch.undo()
+        await place.reconcile(newer)
+        return await original(*args)
+
+    monkeypatch.setattr(place.store, method, be_late)
+    await place.reconcile(place.app(**late))
+    (found,) = [it.schedule async for it in scan_schedules(place.store)]
+    job = (await place.live())["rates"]
+    assert job.recurrence is not None
+    assert (found.definition.cron, job.recurrence.cron) == ("0 10 * * *", "0 10 * * *")
+
+
 async def test_a_rule_that_has_ended_is_declared_without_a_series(place: Place) -> None:
     app = place.app(t="FREQ=DAILY;UNTIL=20260101T000000Z")
     await place.reconcile(app)

@@ -262,9 +262,23 @@ async def _read_again(
         present = await find_schedule(around.store, each.schedule.tenant, each.schedule.name)
         if present is None or present.schedule.series_id != each.schedule.series_id:
             await end_series(around, each.schedule)
-        if present is not None and not present.schedule.is_settled:
-            left.append(present)
+        left += _unsettled(present, each.schedule)
     return left
+
+
+def _unsettled(present: VersionedSchedule | None, tried: StoredSchedule) -> list[VersionedSchedule]:
+    """The schedule as it is now, if its series may differ from it.
+
+    Others may have settled it before this process changed or ended the same series, which it did
+    with what it had read earlier.
+    """
+    if present is None:
+        return []
+    now = present.schedule
+    is_same = now.definition == tried.definition and now.is_removed == tried.is_removed
+    if now.is_settled and is_same:
+        return []
+    return [VersionedSchedule(replace(now, is_settled=False), present.version)]
 
 
 async def _record(
@@ -280,8 +294,7 @@ async def _record(
         present = await find_schedule(around.store, after.tenant, after.name)
         if present is None or present.schedule.series_id != after.series_id:
             await end_series(around, after)
-        if present is not None and not present.schedule.is_settled:
-            changed.append(present)
+        changed += _unsettled(present, after)
     return changed
 
 
