@@ -11,13 +11,13 @@ PYTEST  := $(BIN)/python -m pytest
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINS    := uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
-# WORKERS: two more than there are cores, since many tests wait for servers, processes and the clock.
+# WORKERS: one more than there are cores, since many tests wait for servers, processes and the clock.
 # worksteal: neighbours run in one worker, so that it sets up once what a module shares.
 # Where Python is told to keep no compiled modules, each program that a test starts would compile all of Rota.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean pgbouncer sim-fleet sim-mutants
+.PHONY: help setup up test suite browser mariadb load check fmt lint types arch unit contract spec sim process conformance proof bench bench-quick docs sbom pins clean pgbouncer sim-fleet sim-mutants mutants
 
 help: ## list these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,8 @@ setup: $(TESTS) ## create the environment and install everything, pinned with ha
 up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; prints URL and first token
 	@$(BIN)/rota up $(ARGS)
 
-test: setup ## everything: lint, types, architecture, all tests (what CI runs)
+# Not after setup: servers are installed while the environment is.
+test: ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 lint types suite
 
 suite: browser mariadb pgbouncer load # types are checked meanwhile, on the core that loading leaves free
@@ -98,6 +99,9 @@ sim-fleet: setup ## seeded fleets of workers, schedulers, pollers and services: 
 
 sim-mutants: setup ## mistakes that the simulation of fleets must find, one after the other
 	$(BIN)/python -m tests.verification.fleet_mutants --jobs $(JOBS)
+
+mutants: setup ## small mistakes in the code that unit tests must notice: make mutants ARGS="--package jobs"
+	$(BIN)/python -m tests.verification.mutation --jobs $(JOBS) $(ARGS)
 
 process: setup ## real processes: killed, suspended, interrupted
 	$(PYTEST) -q tests/process

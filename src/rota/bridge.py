@@ -41,8 +41,9 @@ class Bridge:
         _bridges.add(self)
 
     @property
-    def is_running(self) -> bool:
-        return self._loop is not None
+    def loop(self) -> AbstractEventLoop | None:
+        """The bridge's event loop, once a call has started it."""
+        return self._loop
 
     @property
     def is_here(self) -> bool:

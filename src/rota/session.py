@@ -21,7 +21,7 @@ from rota.jobs import JobId, make_job_ids
 from rota.jobs.identity import RANDOM_BITS
 from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_clock, open_store
-from rota.stores.opened import OpenStore
+from rota.stores.opened import BlockingStore, OpenStore
 
 Value = TypeVar("Value")
 
@@ -31,12 +31,13 @@ _MEMORY = "memory://"
 class Session:
     """An open store and its clock, in one event loop."""
 
-    __slots__ = ("clock", "loop", "store")
+    __slots__ = ("blocking_store", "clock", "loop", "store")
 
     def __init__(self, store: OpenStore, clock: Clock, loop: AbstractEventLoop) -> None:
         self.store = store
         self.clock = clock
         self.loop = loop
+        self.blocking_store = store if isinstance(store, BlockingStore) else None
 
     def make_ids(self, now: datetime, count: int) -> list[JobId]:
         return make_job_ids(now, randbits(RANDOM_BITS), count)
@@ -101,6 +102,16 @@ class Sessions:
                 "this store exists only there; await the call without _sync"
             )
         return asyncio.run_coroutine_threadsafe(_run(work, shared), shared.loop).result()
+
+    def find_blocking(self) -> tuple[Session, BlockingStore] | None:
+        """The bridge's session, if its store is open and can write in this thread."""
+        loop = self._bridge.loop
+        if loop is None or self._process_id != os.getpid() or self._bridge.is_here:
+            return None
+        session = self._open.get(loop)
+        if session is None or session.blocking_store is None or self._find_shared() is not None:
+            return None
+        return session, session.blocking_store
 
     async def enter(self) -> Session:
         """Open the app in the running event loop; ``leave`` is called as often as this."""

@@ -381,6 +381,9 @@ class TaskWithOptions(Generic[P, R]):
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``enqueue``; blocks the thread."""
         calls = [self.task.signature.bind(args, kwargs)]
+        known = self._insert_here(calls)
+        if known is not None:
+            return known
         (handle,) = self._sessions.run_sync(lambda session: self._insert(session, calls))
         return handle
 
@@ -419,19 +422,37 @@ class TaskWithOptions(Generic[P, R]):
             bound.append(call.arguments)
         return bound
 
+    def _insert_here(self, calls: Sequence[Arguments]) -> JobHandle[R] | None:
+        """Create one job in the caller's own thread; None if that takes the event loop."""
+        if self.task.options.unique or self.options.within is not None:
+            return None
+        found = self._sessions.find_blocking()
+        if found is None:
+            return None
+        session, store = found
+        now = session.clock.now()
+        (job,) = self._make_jobs(session, calls, now)
+        inserted = store.insert_here(job, now)
+        return None if inserted is None else self._handle(inserted)
+
     async def _insert(self, session: Session, calls: Sequence[Arguments]) -> list[JobHandle[R]]:
-        task, options, now = self.task, self.options, session.clock.now()
-        ids = session.make_ids(now, len(calls))
-        jobs = [
-            task.make_job(arguments, options, job_id, now)
-            for arguments, job_id in zip(calls, ids, strict=True)
-        ]
-        if task.options.unique:
+        now = session.clock.now()
+        jobs = self._make_jobs(session, calls, now)
+        if self.task.options.unique:
             inserted = [await self._insert_unique(session, job) for job in jobs]
         else:
-            inserted = await insert_jobs(session, jobs, now, options.within)
-        sessions, signature = task.sessions, task.signature
-        return [JobHandle(sessions, signature, it.job.id, options.tenant) for it in inserted]
+            inserted = await insert_jobs(session, jobs, now, self.options.within)
+        return [self._handle(each) for each in inserted]
+
+    def _make_jobs(self, session: Session, calls: Sequence[Arguments], now: datetime) -> list[Job]:
+        ids = session.make_ids(now, len(calls))
+        return [
+            self.task.make_job(arguments, self.options, job_id, now)
+            for arguments, job_id in zip(calls, ids, strict=True)
+        ]
+
+    def _handle(self, inserted: Inserted) -> JobHandle[R]:
+        return self.task.handle(inserted.job.id, tenant=self.options.tenant)
 
     async def _insert_unique(self, session: Session, job: Job) -> Inserted:
         unique = self.task.options.unique

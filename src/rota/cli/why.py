@@ -15,7 +15,6 @@ from rota.cli.session import HERE, Target, TenantSession
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.escape import escape
 from rota.ops.explain import explain_job
-from rota.ops.explain_at import explain_job_at
 from rota.runtime.wiring import open_clock, open_store
 
 AtOption = Annotated[
@@ -51,6 +50,11 @@ async def _explain(
     async with await open_store(target.url) as store, open_clock(store) as store_clock:
         clock = store_clock if keeps_real_time(given) else given
         job = (store, clock, target.tenant, job_id)
-        explaining = explain_job(*job) if moment is None else explain_job_at(*job, moment)
-        answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(await explaining))
+        if moment is None:
+            found = await explain_job(*job)
+        else:
+            from rota.ops.explain_at import explain_job_at  # noqa: PLC0415 - only --at needs it
+
+            found = await explain_job_at(*job, moment)
+        answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
     return answer

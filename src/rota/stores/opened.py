@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, Self, runtime_checkable
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.jobs import Job, JobId
 from rota.stores.protocol import (
+    Inserted,
     JobStore,
     LeasePreview,
     LeaseRequest,
@@ -47,6 +48,19 @@ class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
 
     async def __aexit__(self, *_: object) -> None:
         """Close the store."""
+        ...
+
+
+@runtime_checkable
+class BlockingStore(Protocol):
+    """A store that can write in the thread of a caller without an event loop."""
+
+    def insert_here(self, job: Job, now: datetime) -> Inserted | None:
+        """As ``JobStore.insert``, in the caller's own thread, which it blocks; any may call.
+
+        None if nothing was written and ``insert`` has to decide: the job has dependencies or exists
+        already, another thread writes, or the store is closed.
+        """
         ...
 
 

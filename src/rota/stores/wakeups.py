@@ -55,6 +55,11 @@ class Wakeups:
                 self._leave(job_id, bell)
 
     @property
+    def is_heard(self) -> bool:
+        """Whether anyone listens for jobs to lease. Any thread may ask."""
+        return bool(self._listeners)
+
+    @property
     def awaits_ends(self) -> bool:
         """Whether anyone listens for the end of a job."""
         return bool(self._by_job)

@@ -16,7 +16,6 @@ MOST_FIELDS = 60
 _DEEPEST = 3
 _MOST_REFERENCES = 20
 _NULL = {"type": "null"}
-_LONG_TEXT = 80
 
 Texts: TypeAlias = Mapping[str, str]
 """What a form holds: texts by the names of their controls."""

@@ -80,4 +80,4 @@ while at > 0 and #ids < limit do
   end
   at = first - 1
 end
-return show(ids)
+return {ids, get_all(HEADS, ids), get_all(BODIES, ids)}

@@ -34,11 +34,6 @@ local function get_all(key, names)
   return found
 end
 
--- Jobs as scripts return them.
-local function show(ids)
-  return {ids, get_all(HEADS, ids), get_all(BODIES, ids)}
-end
-
 -- Whether another job depends or once depended on the job.
 local function is_awaited(head)
   return string.sub(head[LINKS], 1, 1) == 'a'

@@ -1,7 +1,8 @@
 """The store on a SQLite file: documents and jobs."""
 
+from asyncio import get_running_loop
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -63,6 +64,7 @@ class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
         super().__init__(settings, writer, reader)
         self._wakeups = Wakeups()
         self._due_cache = DueCache()
+        self._loop = get_running_loop()
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """See ``DocumentStore.write_each``.
@@ -89,6 +91,19 @@ class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
             len(jobs),
             (lambda connection: insert_at_once(connection, submitted)) if is_plain else None,
         )
+
+    def insert_here(self, job: Job, now: datetime) -> Inserted | None:
+        """See ``BlockingStore.insert_here``."""
+        if job.dependencies or not self.uses_native_paths:
+            return None
+        submitted = Submitted.of([job], to_utc(now, "now"))
+        committed = self._writer.run_here(lambda connection: insert_at_once(connection, submitted))
+        if committed is None:
+            return None
+        if self._wakeups.is_heard:
+            with suppress(RuntimeError):  # the loop was closed, and its listeners with it
+                self._loop.call_soon_threadsafe(self._wake, committed)
+        return committed.answer[0]
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime

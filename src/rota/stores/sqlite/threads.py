@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 from weakref import WeakSet, finalize
 
@@ -142,6 +142,8 @@ class Writer:
         self._path = path
         self._waiting: deque[Call[Any]] = deque()
         self._is_called = False
+        self._is_closed = False
+        self._lock = Lock()
 
     @classmethod
     async def open(cls, settings: SqliteSettings) -> Self:
@@ -153,8 +155,27 @@ class Writer:
 
     async def close(self) -> None:
         """Carry out what was submitted, then close the file."""
-        await self._thread.run(self._connection.close)
+        await self._thread.run(self._close)
         self._thread.end()
+
+    def _close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._connection.close()
+
+    def run_here(self, at_once: Work[Result | None]) -> Result | None:
+        """Do the work of one statement in the caller's own thread, and block it.
+
+        None if the work returns that, the file is closed, or another thread writes: a call that
+        joins the others in the writer's thread then shares their transaction.
+        """
+        if self._lock.locked():
+            return None
+        with self._lock:
+            if self._is_closed:
+                return None
+            with translated(self._path):
+                return at_once(self._connection)
 
     async def run(
         self,
@@ -182,7 +203,7 @@ class Writer:
         return await self._thread.run(lambda: self._run_alone(work))
 
     def _run_alone(self, work: Work[Result]) -> Result:
-        with translated(self._path), transaction(self._connection):
+        with self._lock, translated(self._path), transaction(self._connection):
             return work(self._connection)
 
     def _serve_waiting(self) -> None:
@@ -193,7 +214,9 @@ class Writer:
         while left_count:
             group = self._take_group(left_count)
             left_count -= len(group)
-            _answer(group, self._carry_out(group))
+            with self._lock:
+                outcomes = self._carry_out(group)
+            _answer(group, outcomes)
 
     def _take_group(self, most: int) -> list[Call[Any]]:
         group = [self._waiting.popleft()]
