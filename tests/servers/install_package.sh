@@ -13,5 +13,8 @@ if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod +x "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
-{ apt-get update -qq && apt-get install -y -qq --no-install-recommends "$package"; } > /dev/null ||
+install() {
+    apt-get install -y -qq --no-install-recommends "$package" > /dev/null
+}
+install 2> /dev/null || { apt-get update -qq > /dev/null && install; } || # the list of packages may be missing or old
     echo "$name could not be installed: the tests that need it will be skipped." >&2

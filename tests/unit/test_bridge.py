@@ -104,7 +104,7 @@ def test_errors_reach_the_caller_and_the_bridge_goes_on() -> None:
         bridge.call(fail)
     assert bridge.call(answer) == 42
     bridge.close()
-    assert not bridge.is_running
+    assert bridge.loop is None
 
 
 def _enqueue_in_child(app: Rota, number: int, answers: "multiprocessing.Queue[str]") -> None:

@@ -97,6 +97,7 @@ def test_all_in_parallel_begins_the_next_missed_occurrence_at_once() -> None:
     "rule", [{"interval": "1h"}, {"interval": None, "cron": "0 * * * *"}], ids=["interval", "cron"]
 )
 def test_all_is_bounded_and_counts_what_it_drops(rule: dict[str, Any]) -> None:
+    assert CATCH_UP_LIMIT == 1000
     now = START + (CATCH_UP_LIMIT + 500) * HOUR + MINUTE
     change = decide_complete(running("all", started_at=now, **rule), now)
     assert change.successor is not None

@@ -150,3 +150,9 @@ def test_half_a_character_in_the_name_of_a_field_is_damage(field: str) -> None:
     with pytest.raises(DamagedJobError) as refusal:
         decode_job(json.loads(json.dumps(record)))
     assert "surrogates not allowed" in str(refusal.value)
+
+
+def test_of_a_long_text_that_is_no_instant_the_beginning_is_shown() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_instant("y" * 99, "due_at")
+    assert str(caught.value).endswith(f'with an offset, got "{"y" * 40}"')

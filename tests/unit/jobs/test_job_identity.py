@@ -131,3 +131,10 @@ def test_many_are_ids_if_each_of_them_is(ids: list[str], data: st.DataObject) ->
     spoilt = data.draw(st.sampled_from(["", ",", "x", f"{UUID(int=1)},{UUID(int=2)}", "A" * 36]))
     at = data.draw(st.integers(0, len(ids)))
     assert not are_job_ids([*ids[:at], spoilt, *ids[at:]])
+
+
+def test_the_fraction_of_a_millisecond_follows_the_version() -> None:
+    """RFC 9562, method 3: the fraction times 4096, rounded down."""
+    for microseconds, digits in ((0, 0), (1, 4), (500, 2048), (999, 4091)):
+        made = UUID(make_job_id(NOW + microseconds * TICK, 0))
+        assert made.int >> 64 & 0xFFF == digits

@@ -16,6 +16,7 @@ from rota.jobs import (
     retry_delay,
     should_retry,
 )
+from rota.jobs.validation import read_retry_policy
 from rota.testing import a_job
 
 FIXED, LINEAR, EXPONENTIAL, LADDER = BackoffStrategy
@@ -87,3 +88,8 @@ def test_chance_is_a_share(chance: float) -> None:
 def test_a_job_is_retried_while_it_has_attempts_left(count: int, most: int) -> None:
     job = a_job(attempt_count=count, retry_policy=RetryPolicy(max_attempts=most))
     assert should_retry(job) is (count < most)
+
+
+def test_the_retries_of_the_rail_are_those_of_its_specification() -> None:
+    assert RAIL_RETRIES.max_attempts == 5
+    assert read_retry_policy(RAIL_RETRIES) is RAIL_RETRIES

@@ -164,3 +164,26 @@ def test_a_series_goes_on_or_says_why_not(job: Job, now: datetime) -> None:
     change = decide_complete(job, now)
     has_either = (change.successor is None) is not (change.series_end is None)
     assert has_either is (job.recurrence is not None)
+
+
+def test_a_series_remembers_since_when_it_has_not_succeeded() -> None:
+    watched = Recurrence(interval="24h", start=START, alert_after="2h")
+    failed = successor_of(decide_fail(running(recurrence=watched), "boom", NOW))
+    assert failed.recurrence is not None
+    assert failed.recurrence.unmet_since == START
+    again = decide_fail(
+        running(recurrence=failed.recurrence, occurrence_at=START + DAY), "boom", NOW + DAY
+    )
+    kept = successor_of(again).recurrence
+    assert kept is not None
+    assert kept.unmet_since == START
+    well = decide_complete(running(recurrence=failed.recurrence, occurrence_at=START + DAY), NOW)
+    met = successor_of(well).recurrence
+    assert met is not None
+    assert met.unmet_since is None
+
+
+def test_a_series_without_an_alert_remembers_no_failure() -> None:
+    failed = successor_of(decide_fail(running(), "boom", NOW)).recurrence
+    assert failed is not None
+    assert failed.unmet_since is None

@@ -1,6 +1,8 @@
 """What does not fit a type, in words of Rota's own."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -48,3 +50,28 @@ def test_only_a_name_that_is_near_is_suggested() -> None:
     assert suggest_name("prioritty", ["priority", "payload"]) == "; priority is"
     assert suggest_name("zebra", ["priority", "payload"]) == ""
     assert suggest_name("p" * 100_000, ["priority"]) == ""
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Paint(msgspec.Struct):
+    colour: Colour
+    coats: Literal[1, 2] = 1
+    made_at: datetime | None = None
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"colour": "green"}, "must be one of red, blue, got 'green'"),
+        ({"colour": "red", "coats": 3}, "must be one of 1, 2, got 3"),
+        ({"colour": "red", "made_at": "today"}, "is refused: invalid RFC3339 encoded datetime"),
+    ],
+)
+def test_what_is_allowed_is_listed(given: Any, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(given, Paint)
+    assert explain_misfit(caught.value, Paint).reason == reason

@@ -118,3 +118,8 @@ def test_rules_that_say_nothing_or_too_much_are_refused() -> None:
         rule("a", "mail", audit=DAY)
     with pytest.raises(InvalidInputError, match="ended must not be negative"):
         Keep(ended=-DAY)
+
+
+def test_effects_outlive_jobs_that_are_kept_longer_when_they_end_well() -> None:
+    retention = Retention(Keep(ended=50 * DAY, dead=20 * DAY, effects=7 * DAY))
+    assert retention.effects_for("any") == 57 * DAY

@@ -1,8 +1,8 @@
-"""Small mistakes: one operator, constant or condition of a module is another one."""
+"""Small mistakes: an operator, constant or condition is another one, a statement is left out."""
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -32,6 +32,9 @@ class Change(NamedTuple):
     number: int
     line: int
     what: str
+    first_line: int
+    """Where the statement begins, without the block that it may have."""
+    last_line: int
 
 
 class Changer(ast.NodeTransformer):
@@ -40,6 +43,16 @@ class Changer(ast.NodeTransformer):
     def __init__(self, chosen: int | None = None) -> None:
         self.changes: list[Change] = []
         self._chosen = chosen
+        self._lines = (0, 0)
+
+    def visit(self, node: ast.AST) -> Any:
+        around = self._lines
+        if isinstance(node, ast.stmt):
+            self._lines = _find_lines(node)
+        try:
+            return super().visit(node)
+        finally:
+            self._lines = around
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
@@ -79,6 +92,53 @@ class Changer(ast.NodeTransformer):
             node.test = ast.UnaryOp(ast.Not(), node.test)
         return node
 
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if self._is_chosen(node, "if not"):
+            node.test = ast.UnaryOp(ast.Not(), node.test)
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not) and self._is_chosen(node, "no not"):
+            return node.operand
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        self.generic_visit(node)
+        if node.value is None or (isinstance(node.value, ast.Constant) and not node.value.value):
+            return node
+        if self._is_chosen(node, "return None"):
+            node.value = ast.Constant(None)
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if isinstance(node.value, ast.Constant):
+            return node
+        return self._leave_out(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """A name that is not assigned is an error at once, which any test notices."""
+        if all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets):
+            return self._leave_out(node)
+        return self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return self._leave_out(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        return self._leave_out(node)
+
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:
+        return self._leave_out(node)
+
+    def visit_Break(self, node: ast.Break) -> ast.AST:
+        return self._leave_out(node)
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        """Whether the collector looks at a struct changes nothing that a test can see."""
+        return node if node.arg == "gc" else self.generic_visit(node)
+
     def visit_arguments(self, node: ast.arguments) -> ast.AST:
         """Defaults count; annotations are no code."""
         node.defaults = [self.visit(each) for each in node.defaults]
@@ -96,9 +156,20 @@ class Changer(ast.NodeTransformer):
             return node
         return self.generic_visit(node)
 
+    def _leave_out(self, node: ast.stmt) -> ast.AST:
+        self.generic_visit(node)
+        is_chosen = self._is_chosen(node, f"no {type(node).__name__}")
+        return ast.copy_location(ast.Pass(), node) if is_chosen else node
+
     def _is_chosen(self, node: ast.expr | ast.stmt, what: str) -> bool:
-        self.changes.append(Change(len(self.changes), node.lineno, what))
+        self.changes.append(Change(len(self.changes), node.lineno, what, *self._lines))
         return self._chosen == len(self.changes) - 1
+
+
+def _find_lines(node: ast.stmt) -> tuple[int, int]:
+    block = getattr(node, "body", None)
+    last = block[0].lineno - 1 if isinstance(block, list) else node.end_lineno or node.lineno
+    return node.lineno, max(node.lineno, last)
 
 
 def _is_type(node: ast.BinOp) -> bool:

@@ -38,3 +38,10 @@ class Watched:
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
+
+    def counting_on(self) -> AbstractAsyncContextManager[object]:
+        """Within one transaction the server's own counts go on, however long it takes.
+
+        Outside it starts them again after each statement that ends a second after the last time.
+        """
+        return self._connection.transaction()
