@@ -9,6 +9,10 @@ tenants through the sharded store; every shard has as many tenants and jobs as t
 has 1, 2 and 4 servers, and the figure is the median of the rounds. On the one server there are two
 shards, since a sharded store has two at least; `0` is that server with a plain store.
 
+On a busy machine the workers may lack processor time, and then the servers do not use their quota.
+So each line also says how much of it they used, and the last figure is what a busy machine leaves
+alone: the processor time of the servers for a job over one server, divided by that over several.
+
 Then, over four shards, a client inserts, leases and completes jobs of tenants on one shard, one at
 a time, and another shard is killed with kill -9 half-way: the p99 of these calls before and after.
 """
@@ -25,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -48,7 +53,6 @@ PERIOD_US = 50_000
 
 TENANTS_PER_SHARD = 4
 PAYLOAD = {"text": "x" * 100}
-BATCH = 50
 AT_ONCE = 500
 GOAL = 0.85
 PATIENCE = timedelta(minutes=5)
@@ -108,6 +112,10 @@ class Fleet:
         for place in self.places:
             self._stack.enter_context(limited(place.server_process_id or 0, self._percent))
 
+    def server_seconds(self) -> float:
+        """The processor time of all servers."""
+        return sum(seconds_of(place.server_process_id or 0) for place in self.places)
+
     def close(self) -> None:
         self._stack.close()
 
@@ -122,14 +130,14 @@ async def lay_in(address: str, tenants: Sequence[str], count: int) -> None:
                 await store.insert([replace(job, tenant=tenant) for job in made], now)
 
 
-async def drain(address: str, seconds: float) -> int:
+async def drain(address: str, seconds: float, batch: int) -> int:
     """Lease and complete for so long; how many jobs."""
     done, after = 0, ""
     async with await open_store(address) as store:
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
             request = LeaseRequest(
-                worker=f"w{os.getpid()}", limit=BATCH, lease_for=PATIENCE, after_tenant=after
+                worker=f"w{os.getpid()}", limit=batch, lease_for=PATIENCE, after_tenant=after
             )
             jobs = await store.lease(request, datetime.now(UTC))
             after = jobs[-1].tenant if jobs else ""
@@ -139,20 +147,38 @@ async def drain(address: str, seconds: float) -> int:
     return done
 
 
-def measure(ground: Ground, server_count: int, options: argparse.Namespace) -> float:
-    """Jobs a second over this number of servers."""
+class Drained(NamedTuple):
+    """Jobs a second, the processor time of the servers for a job, and their share of the quota."""
+
+    rate: float
+    server_us: float
+    quota_share: float
+
+
+def seconds_of(process_id: int) -> float:
+    """The processor time of a process and its threads."""
+    tasks = Path(f"/proc/{process_id}/task").glob("*/schedstat")
+    return sum(int(path.read_text().split()[0]) for path in tasks) / 1e9
+
+
+def measure(ground: Ground, server_count: int, options: argparse.Namespace) -> Drained:
+    """Drain over this number of servers for a while."""
     with closing(Fleet(ground, server_count, options.percent)) as fleet:
         tenants = [each for names in fleet.tenants.values() for each in names]
         job_count = options.jobs * len(fleet.places) // len(tenants)
         asyncio.run(lay_in(fleet.address, tenants, job_count))
         fleet.limit()
-        command = [sys.executable, __file__, "--role", fleet.address, str(options.seconds)]
+        before = fleet.server_seconds()
+        words = (fleet.address, str(options.seconds), str(options.batch))
+        command = [sys.executable, __file__, "--role", *words]
         workers = [
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             for _ in range(len(fleet.places) * options.workers)
         ]
-        counts = [int(worker.communicate()[0]) for worker in workers]
-    return sum(counts) / float(options.seconds)
+        done = sum(int(worker.communicate()[0]) for worker in workers)
+        used = fleet.server_seconds() - before
+        allowed = options.seconds * options.percent / 100 * len(fleet.places)
+    return Drained(done / options.seconds, used / done * 1e6, used / allowed)
 
 
 async def run_one(store: OpenStore, tenant: str, chance: random.Random) -> float:
@@ -182,43 +208,67 @@ async def feel(fleet: Fleet, seconds: float) -> tuple[list[float], list[float]]:
     return took
 
 
+def median_of(runs: Sequence[Drained]) -> Drained:
+    return Drained(*map(statistics.median, zip(*runs, strict=True)))
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))] * 1e3
 
 
+def compare(ground: Ground, options: argparse.Namespace, console: Console) -> None:
+    """Drain over 1, 2 and 4 servers, in turns."""
+    drained: dict[int, list[Drained]] = {0: [], 1: [], 2: [], 4: []}
+    for _ in range(options.rounds):
+        for server_count, runs in drained.items():
+            runs.append(measure(ground, server_count, options))
+            rate, server_us, quota_share = runs[-1]
+            console.print(
+                f"{server_count} servers: {rate:,.0f} jobs/s, {server_us:.0f} µs of the servers "
+                f"a job, {quota_share:.0%} of their quota used"
+            )
+    one = median_of(drained[1])
+    for server_count, runs in drained.items():
+        now = median_of(runs)
+        share = now.rate / (one.rate * max(1, server_count))
+        verdict = f", wanted {GOAL}" if server_count > 1 else ""
+        console.print(
+            f"{server_count} servers: {share:.2f} of linear{verdict}; "
+            f"by processor time {one.server_us / now.server_us:.2f}"
+        )
+
+
+def kill_one(ground: Ground, options: argparse.Namespace, console: Console) -> None:
+    """What the tenants of another shard feel."""
+    with closing(Fleet(ground, 4, options.percent)) as fleet:
+        before, after = asyncio.run(feel(fleet, options.seconds))
+    for share in (0.5, 0.99):
+        was, became = quantile(before, share), quantile(after, share)
+        console.print(
+            f"one of four killed: p{share * 100:.0f} of a tenant elsewhere {was:.1f} ms, then "
+            f"{became:.1f} ms ({became / was:.2f}; wanted 1.2)"
+        )
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--role"]:
-        print(asyncio.run(drain(sys.argv[2], float(sys.argv[3]))))
+        address, seconds, batch = sys.argv[2:]
+        print(asyncio.run(drain(address, float(seconds), int(batch))))
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--percent", type=float, default=5, help="of a core for each server")
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--jobs", type=int, default=40_000, help="laid in for each server")
     parser.add_argument("--workers", type=int, default=1, help="processes for each server")
+    parser.add_argument("--batch", type=int, default=50, help="jobs in a lease, over all shards")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     console = Console()
     limit = f"cgroup v1 quota, {options.percent:g} % of a core for each Valkey"
-    console.print(describe_machine(), limit)
-    rates: dict[int, list[float]] = {0: [], 1: [], 2: [], 4: []}
+    console.print(describe_machine(), f"{limit}; leases of {options.batch} jobs")
     with closing(Ground()) as ground:
-        for _ in range(options.rounds):
-            for server_count, runs in rates.items():
-                runs.append(measure(ground, server_count, options))
-                console.print(f"{server_count} servers: {runs[-1]:,.0f} jobs/s")
-        one = statistics.median(rates[1])
-        for server_count, runs in rates.items():
-            share = statistics.median(runs) / (one * max(1, server_count))
-            verdict = f", wanted {GOAL}" if server_count > 1 else ""
-            console.print(f"{server_count} servers: {share:.2f} of linear{verdict}")
-        with closing(Fleet(ground, 4, options.percent)) as fleet:
-            before, after = asyncio.run(feel(fleet, options.seconds))
-        for share in (0.5, 0.99):
-            was, became = quantile(before, share), quantile(after, share)
-            console.print(
-                f"one of four killed: p{share * 100:.0f} of a tenant elsewhere {was:.1f} ms, then "
-                f"{became:.1f} ms ({became / was:.2f}; wanted 1.2)"
-            )
+        compare(ground, options, console)
+        kill_one(ground, options, console)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ ROTA = "Rota"
 ROTA_DOOR = "Rota, door"
 ROTA_RESULTS = "Rota with results"
 DOOR_RESULTS = "Rota, door with results"
+DOOR_SYNC = "Rota, enqueue_sync"
 ROTA_BEFORE = "Rota, other checkout"
 PGQUEUER = "PgQueuer"
 PROCRASTINATE = "Procrastinate"
@@ -99,7 +100,8 @@ MONGO_LOOP = "find_one_and_update"
 MYSQL_LOOP = "SKIP LOCKED, one at a time"
 
 MAIN_CONTESTANTS = (
-    *(ROTA, ROTA_DOOR, PGQUEUER, PROCRASTINATE, GRAPHILE, HUEY, BULLMQ, CELERY, DRAMATIQ),
+    *(ROTA, ROTA_DOOR, DOOR_SYNC, PGQUEUER, PROCRASTINATE, GRAPHILE, HUEY, BULLMQ, CELERY),
+    DRAMATIQ,
     *(TASKIQ, SAQ, AGENDA, PULSE, MONGO_LOOP),
 )
 """Those on the page in the docs."""
@@ -123,7 +125,11 @@ def _with_doors(contestant: Contestant) -> list[Contestant]:
     settings = {**contestant.settings, "keeps_result": True}
     with_results = replace(contestant, name=ROTA_RESULTS, settings=settings, measures=DRAINS)
     door_with_results = replace(door, name=DOOR_RESULTS, settings=settings)
-    return [contestant, door, with_results, door_with_results]
+    listed = [contestant, door, with_results, door_with_results]
+    if contestant.store is StoreKind.SQLITE:  # where the caller's thread writes, as Huey's does
+        settings = {**contestant.settings, "is_sync": True}
+        listed.append(replace(door, name=DOOR_SYNC, settings=settings, measures=(Measure.ENQUEUE,)))
+    return listed
 
 
 def in_other_checkout(

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.queue_contest.chart import Bar, Panel, draw_chart
-from bench.queue_contest.contestants import ROTA, ROTA_DOOR, Measure, StoreKind
+from bench.queue_contest.contestants import DOOR_SYNC, ROTA, ROTA_DOOR, Measure, StoreKind
 from bench.queue_contest.race import Results
 from bench.queue_contest.report import TITLES
 from bench.queue_contest.saved import SavedContestant, SavedRun
 from bench.queue_contest.targets import Ratio, compare_runs, spread_of
 
-OURS = (ROTA, ROTA_DOOR)
+OURS = (ROTA, ROTA_DOOR, DOOR_SYNC)
 VERSIONS = "versions: "
 FRAME = Path(__file__).with_name("page.md")
 

@@ -12,6 +12,7 @@ from bench.queue_contest.contestants import (
     BULLMQ,
     CELERY,
     DOOR_RESULTS,
+    DOOR_SYNC,
     DRAMATIQ,
     GRAPHILE,
     GRAPHILE_DEFAULTS,
@@ -35,7 +36,7 @@ from bench.queue_contest.contestants import (
 from bench.queue_contest.race import Results
 
 _NO_PEERS = (
-    *(ROTA, ROTA_RESULTS, ROTA_DOOR, DOOR_RESULTS, ROTA_BEFORE, HUEY_OFF),
+    *(ROTA, ROTA_RESULTS, ROTA_DOOR, DOOR_RESULTS, DOOR_SYNC, ROTA_BEFORE, HUEY_OFF),
     *(MONGO_LOOP, MYSQL_LOOP),
 )
 
@@ -142,6 +143,8 @@ def _doors_against_peers(results: Results) -> Iterator[Verdict]:
             yield from judge_runs(words, 1.0, rate(ROTA_DOOR), best)
             words = f"{store} {measure}: the door with results against the best peer"
             yield from judge_runs(words, 1.0, rate(DOOR_RESULTS), best)
+            words = f"{store} {measure}: enqueue_sync against the best peer"
+            yield from judge_runs(words, 1.0, rate(DOOR_SYNC), best)
 
 
 def _on_postgres(results: Results) -> Iterator[Verdict]:

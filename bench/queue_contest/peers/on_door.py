@@ -19,6 +19,7 @@ from bench.queue_contest.peers.contestant import (
 from rota import Rota, Task, WorkerSettings
 
 KEEPS_RESULT = bool(SETTINGS.get("keeps_result"))
+IS_SYNC = bool(SETTINGS.get("is_sync"))
 
 
 class OnDoor:
@@ -30,15 +31,24 @@ class OnDoor:
         self._noop: Task[..., Any] = self._app.task(
             name="noop", queue="bench", keep_result=KEEPS_RESULT
         )(self._count)
-        await self._app.sessions.enter()
+        if not IS_SYNC:
+            await self._app.sessions.enter()
 
     async def prepare(self) -> None:
         await self.connect()
-        await self._app.sessions.leave()
+        if not IS_SYNC:
+            await self._app.sessions.leave()
 
     async def enqueue(self, count: int) -> None:
+        if IS_SYNC:
+            await asyncio.to_thread(self._enqueue_sync, count)
+            return
         for _ in range(count):
             await self._noop.enqueue(**PAYLOAD)
+
+    def _enqueue_sync(self, count: int) -> None:
+        for _ in range(count):
+            self._noop.enqueue_sync(**PAYLOAD)
 
     async def bulk(self, count: int) -> None:
         for size in pieces(count):
