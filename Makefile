@@ -43,7 +43,7 @@ setup: $(TESTS) ## create the environment and install everything, pinned with ha
 up: $(RUNS) ## run Rota on one SQLite file: API, pages, worker, scheduler; prints URL and first token
 	@$(BIN)/rota up $(ARGS)
 
-# Not after setup: servers are installed while the environment is.
+# Not after setup: servers are installed beside the environment, at the same time.
 test: ## everything: lint, types, architecture, all tests (what CI runs)
 	@$(MAKE) --no-print-directory --jobs=4 lint types suite
 
