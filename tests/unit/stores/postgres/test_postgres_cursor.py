@@ -39,9 +39,10 @@ class StandingStill(Horizon):
 class Line:
     """A worker that leases by the cursor, at a time that the test sets."""
 
-    def __init__(self, statements: Watched, horizon: Horizon) -> None:
+    def __init__(self, statements: Watched, horizon: Horizon | None = None) -> None:
         self.time = 0.0
         self.statements = statements
+        horizon = horizon or Horizon(time=lambda: self.time)
         self.cursors = Cursors(horizon, time=lambda: self.time)
         self.from_front_count = 0
         self.fast_path = lease.FastPath()
@@ -132,8 +133,7 @@ async def test_the_pages_a_lease_reads_do_not_grow_with_dead_rows(
 async def test_leases_use_the_cursor_while_the_front_lies_behind_many_dead_entries(
     store: PostgresStore, other: Connection, statements: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line: Line = Line(statements, Horizon(time=lambda: line.time))
-    count_from_front(line, monkeypatch)
+    line = count_from_front(Line(statements), monkeypatch)
     await churn(other, 10_000)
     jobs = waiting(20)
     await store.insert(jobs, NOW)
