@@ -1,8 +1,8 @@
 """The store's connections to the server, the statements on them, and what they report."""
 
 import asyncio
-from asyncio import Semaphore, Task, TimerHandle, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from asyncio import Future, Semaphore, Task, TimerHandle, get_running_loop
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
@@ -287,7 +287,9 @@ class Database:
 
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
-        return await asyncio.shield(self._start(work))
+        answer: Future[Result] = get_running_loop().create_future()
+        self._start(self._answer(work, answer))
+        return await answer
 
     def warm_up(self, work: Callable[[Session], Awaitable[object]], connection_count: int) -> None:
         """Do ``work`` soon on several connections, without waiting; failures are ignored.
@@ -296,7 +298,7 @@ class Database:
         for the types of values, and the server plans the statements.
         """
         for _ in range(min(connection_count, self.settings.connection_count)):
-            self._start(work).add_done_callback(_ignore_failure)
+            self._start(self._try(work))
 
     async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """As ``run``, again if the server rolls the work back because of another transaction.
@@ -325,11 +327,29 @@ class Database:
             for connection in idle:  # in case the server did not answer
                 connection.terminate()
 
-    def _start(self, work: Callable[[Session], Awaitable[Result]]) -> "Task[Result]":
-        task = asyncio.create_task(self._run(work))
+    def _start(self, call: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(call)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return task
+
+    async def _answer(
+        self, work: Callable[[Session], Awaitable[Result]], answer: "Future[Result]"
+    ) -> None:
+        """Wakes the caller from the call itself: a shield takes one more turn of the loop."""
+        try:
+            result = await self._run(work)
+        except Exception as error:  # noqa: BLE001 - the caller's
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            if not answer.done():
+                answer.set_result(result)
+        finally:
+            answer.cancel()  # if the loop itself is ending
+
+    async def _try(self, work: Callable[[Session], Awaitable[object]]) -> None:
+        with suppress(StoreError):
+            await self._run(work)
 
     async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         with in_flight():
@@ -369,8 +389,3 @@ class Database:
             connection.terminate()
         else:
             self._idle.append(connection)
-
-
-def _ignore_failure(task: "Task[object]") -> None:
-    if not task.cancelled():
-        task.exception()
