@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from rota import Rota
+from rota.errors import StoreUnavailableError
 from rota.stores.sqlite.store import SqliteStore
 
 
@@ -126,3 +127,12 @@ def test_waits_while_another_connection_writes(app: Rota, path: Path) -> None:
         waiting.result(10)
     other.close()
     assert count_jobs(path) == 2
+
+
+def test_an_error_of_the_file_is_one_of_the_store(app: Rota, path: Path) -> None:
+    app.tasks["add"].enqueue_sync(1)
+    other = apsw.Connection(str(path))
+    other.execute("DROP TABLE jobs")
+    other.close()
+    with pytest.raises(StoreUnavailableError, match="no such table"):
+        app.tasks["add"].enqueue_sync(2)

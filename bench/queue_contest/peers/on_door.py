@@ -41,14 +41,11 @@ class OnDoor:
 
     async def enqueue(self, count: int) -> None:
         if IS_SYNC:
-            await asyncio.to_thread(self._enqueue_sync, count)
+            for _ in range(count):
+                self._noop.enqueue_sync(**PAYLOAD)  # in this thread, as Huey's calls
             return
         for _ in range(count):
             await self._noop.enqueue(**PAYLOAD)
-
-    def _enqueue_sync(self, count: int) -> None:
-        for _ in range(count):
-            self._noop.enqueue_sync(**PAYLOAD)
 
     async def bulk(self, count: int) -> None:
         for size in pieces(count):
