@@ -92,7 +92,6 @@ class MongoStore(ServerVerbs[Connection]):
         if self.uses_native_paths and not any(job.dependencies for job in asked):
             inserted = await self._run(lambda _: self._insert_plain(asked, now))
             if inserted is not None:
-                self._wakeups.ring((job.tenant, job.queue) for job in _new_jobs(inserted))
                 return inserted
         return await self._run_plan(lambda: edits.insert(asked, now))
 
@@ -102,7 +101,8 @@ class MongoStore(ServerVerbs[Connection]):
         None, and nothing written, if one of them exists already: then the kernel decides.
         """
         answers = plan_insertion(jobs, Kept({}, {}, {}))
-        raws = [encode_new(NewJob(job), now) for job in _new_jobs(answers)]
+        new = [each.job for each in answers if not each.is_existing]
+        raws = [encode_new(NewJob(job), now) for job in new]
         try:
             if len(raws) == 1:
                 await self._connection.jobs.insert_one(raws[0])
@@ -115,6 +115,7 @@ class MongoStore(ServerVerbs[Connection]):
             if is_duplicate(error):
                 return None
             raise
+        await self._wakeups.ring((job.tenant, job.queue) for job in new)
         return answers
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
@@ -152,8 +153,7 @@ class MongoStore(ServerVerbs[Connection]):
 
         connection, done = self._connection, set[JobId]()
         if self.uses_native_paths:
-            done, watched = await connection.run(lambda: complete(connection, decided, now))
-            self._wakeups.ring((), done, watched)
+            done = await connection.run(lambda: self._complete_plain(decided, now))
         left = [change for change in decided if change.job_id not in done]
         if not left:
             return [Applied(change.job) for change in decided]
@@ -164,6 +164,12 @@ class MongoStore(ServerVerbs[Connection]):
         return [
             Applied(change.job) if change.job_id in done else next(others) for change in decided
         ]
+
+    async def _complete_plain(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
+        """Native path: complete what needs no transaction; the jobs that are completed."""
+        done, watched = await complete(self._connection, changes, now)
+        await self._wakeups.ring((), done, watched)
+        return done
 
     async def _refuse_within(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the store takes part in no transaction of its caller."""
@@ -276,16 +282,18 @@ class MongoStore(ServerVerbs[Connection]):
             await unit.commit(writes)
             return writes, unit.watched, answer
 
+        async def commit_and_ring() -> Answer:
+            writes, watched, answer = await self._connection.transact(work)
+            ended = writes.ended_jobs()
+            await self._wakeups.ring(writes.ready_partitions(), ended, ended & watched)
+            return answer
+
         try:
-            transaction = self._connection.run(lambda: self._connection.transact(work))
-            writes, watched, answer = await transaction
+            return await self._connection.run(commit_and_ring)
         except DamagedJobError as damage:
             damaged = [] if damage.job_id is None else [damage.job_id]
             await self._connection.run(lambda: lease.set_aside(self._connection, damaged))
             raise
-        ended = writes.ended_jobs()
-        self._wakeups.ring(writes.ready_partitions(), ended, ended & watched)
-        return answer
 
     async def _run(self, work: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         self._refuse_when_unusable()
@@ -294,7 +302,3 @@ class MongoStore(ServerVerbs[Connection]):
     async def _release(self) -> None:
         await self._wakeups.close()
         await self._connection.close()
-
-
-def _new_jobs(inserted: Sequence[Inserted]) -> list[Job]:
-    return [each.job for each in inserted if not each.is_existing]

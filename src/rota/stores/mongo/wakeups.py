@@ -1,8 +1,9 @@
 """Wake-ups between processes, through a small capped collection that listeners tail.
 
-A process writes where jobs became READY after it has committed: at once if it has been quiet, else
-once for everything that it committed in the last hundredth of a second. So a burst of inserts costs
-few wake-ups. A wake-up that is lost costs the time until the next poll.
+A process writes where jobs became READY after it has committed. If it has been quiet, it does so
+before the call returns: a process may end right after an insert. Else it writes once for everything
+that it committed in the last hundredth of a second. So a burst of inserts costs few wake-ups. A
+wake-up that is lost costs the time until the next poll.
 """
 
 import asyncio
@@ -54,32 +55,32 @@ class _Outbox:
         """When the next message may be sent, in the time of the loop."""
         self._timer: TimerHandle | None = None
 
-    def post(self, partitions: Collection[Partition], ended: Collection[JobId]) -> None:
+    async def post(self, partitions: Collection[Partition], ended: Collection[JobId]) -> None:
+        """Send this now, or with the next message if the last one was just sent."""
         self._unsent.partitions.update(partitions)
         self._unsent.ended.update(ended)
-        self._send_soon()
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._next_at:
+            await self._send()
+        elif self._timer is None and any(self._unsent):
+            self._timer = loop.call_at(self._next_at, self._connection.start, self._send)
 
     async def close(self) -> None:
         """Send what is left."""
         if self._timer is not None:
             self._timer.cancel()
-        if any(self._unsent):
-            await self._connection.run(self._send)
-
-    def _send_soon(self) -> None:
-        if self._timer is None and any(self._unsent):
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(self._next_at, self._connection.start, self._send)
+        await self._connection.run(self._send)
 
     async def _send(self) -> None:
         """Tell other processes; they poll if this fails."""
+        self._timer = None
+        if not any(self._unsent):
+            return
+        self._next_at = asyncio.get_running_loop().time() + SENT_EVERY
         news, self._unsent = self._unsent, _News(set(), set())
         message = {"partitions": sorted(news.partitions), "ended": sorted(news.ended)}
         with suppress(PyMongoError, OSError):
             await self._collection.insert_one({"sender": self.sender, **message})
-        self._timer = None
-        self._next_at = asyncio.get_running_loop().time() + SENT_EVERY
-        self._send_soon()
 
 
 class MongoWakeups:
@@ -132,7 +133,7 @@ class MongoWakeups:
         jobs = self._connection.jobs.with_options(write_concern=WriteConcern(w=1))
         await jobs.update_many(where, {"$set": {"watched": True}}, hint=BY_ID)
 
-    def ring(
+    async def ring(
         self,
         partitions: Iterable[Partition],
         ended: Collection[JobId] = (),
@@ -140,12 +141,13 @@ class MongoWakeups:
     ) -> None:
         """There may be jobs to lease in these partitions, and these jobs have ended.
 
-        Other processes hear of the end of those that are ``watched``.
+        Other processes hear of the end of those that are ``watched``. Call it within
+        ``Connection.run``, so that a cancelled caller does not keep them from hearing.
         """
         ready = set(partitions)
         self._local.ring_partitions(ready)
         self._local.ring_ends(ended)
-        self._outbox.post(ready, watched)
+        await self._outbox.post(ready, watched)
 
     async def close(self) -> None:
         """Stop listening, and wake the listeners of this process."""

@@ -7,6 +7,7 @@ import pytest
 from tests.servers.mongo import open_mongo
 from tests.unit.stores.mongo.overheard import Overheard, overhear
 
+from rota.clock.idle import turn
 from rota.stores.mongo import wakeups
 from rota.stores.mongo.connection import WAKEUPS
 from rota.stores.protocol import Listener
@@ -50,6 +51,30 @@ async def test_a_burst_is_one_message_at_once_and_one_for_the_rest(
             assert count_messages(overheard) == 1
         # The store was closed: what it had not sent yet is sent.
         assert count_messages(overheard) == 2
+        assert await heard(listener)
+
+
+async def test_an_insert_after_a_pause_returns_when_its_message_is_sent(
+    mongo_url: str, overheard: Overheard
+) -> None:
+    """The process may end right after it."""
+    async with await open_mongo(mongo_url) as store:
+        overheard.clear()
+        await store.insert([a_job(queue="mail")], NOW)
+        assert count_messages(overheard) == 1
+
+
+async def test_a_caller_that_is_cancelled_does_not_keep_others_from_hearing(
+    mongo_url: str,
+) -> None:
+    async with (
+        await open_mongo(mongo_url) as store,
+        await open_mongo(mongo_url) as elsewhere,
+        elsewhere.listen(queues=["mail"]) as listener,
+    ):
+        inserting = asyncio.create_task(store.insert([a_job(queue="mail")], NOW))
+        await turn()
+        inserting.cancel()
         assert await heard(listener)
 
 
