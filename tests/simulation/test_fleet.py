@@ -10,7 +10,7 @@ from tests.verification.fleet.kept import KEPT, keep_seeds, read_seeds
 from tests.verification.fleet_mutants import MUTANTS, find_mutant, hunt_apart
 from tests.verification.simulation.campaign import BATCH, run_fleets
 
-SEED_COUNT = int(os.environ.get("FLEET_SEEDS", "1000"))
+SEED_COUNT = int(os.environ.get("FLEET_SEEDS", "3000"))
 QUICK_CATCHES = {
     "fence: a lease does not raise the token": 0,
     "once: a claim of another caller is not waited for": 3,

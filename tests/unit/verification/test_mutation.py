@@ -1,11 +1,22 @@
 """The small mistakes that the tests of a package are to notice."""
 
+import ast
+import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests import cpu
 from tests.verification.mutation.changes import list_changes, make_change
-from tests.verification.mutation.plugin import ChangedModules, install
+from tests.verification.mutation.plugin import (
+    MISSED,
+    NOTICED,
+    ChangedFunctions,
+    ChangedModules,
+    await_child,
+    install,
+)
 
 SOURCE = """
 LIMIT: int = 3
@@ -22,12 +33,32 @@ def test_each_change_is_one_place_and_another_program() -> None:
     assert [change.what for change in changes] == [
         "4", "True", "GtE", "Or", "False", "return None", "if not", "Add", "Gt", "return None",
     ]  # fmt: skip
-    programs = {make_change(SOURCE, change.number) for change in changes}
+    programs = {ast.unparse(make_change(SOURCE, change.number)) for change in changes}
     assert len(programs) == len(changes)
 
 
 def test_annotations_are_left_alone() -> None:
     assert list_changes("def f(x: Literal[1], y: 'int | None') -> Literal[True]: ...") == []
+
+
+def test_a_loaded_function_gets_its_change_and_loses_it_again() -> None:
+    file = cpu.__file__
+    assert file is not None
+    source = Path(file).read_text()
+    number = next(each.number for each in list_changes(source) if each.what == "return None")
+    functions = ChangedFunctions()
+    changed = functions.change(file, number)
+    assert cpu.least_cpu_seconds(lambda: int, 9.0) is None
+    functions.restore(changed)
+    assert cpu.least_cpu_seconds(lambda: int, 9.0) < 9.0
+
+
+def test_a_child_that_fails_or_dies_has_noticed() -> None:
+    for status, verdict in ((0, MISSED), (5, MISSED), (1, NOTICED)):
+        child = os.fork()
+        if not child:
+            os._exit(status)
+        assert await_child(child) == verdict
 
 
 def test_a_module_is_loaded_with_its_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,20 +13,33 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tests.verification.mutation.changes import Change, walk
+from tests.verification.mutation.plugin import APART, MISSED, NOTICED
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src" / "rota"
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 """Changes after which a package does the same: module, line as it reads, change, and why."""
-LONGEST_SECONDS = 900
-"""A change that makes the tests run for longer counts as noticed."""
 
 _MEMORY = (
     "tests/contract/test_memory_jobs_contract.py",
     "tests/contract/jobs/test_memory_jobs_agree.py",
 )
-_SQLITE = ("tests/contract/sqlite/test_sqlite_jobs_contract.py", "tests/unit/stores/sqlite")
+_SQLITE = (
+    "tests/contract/sqlite/test_sqlite_contract.py",
+    "tests/contract/sqlite/test_sqlite_jobs_contract.py",
+    "tests/contract/jobs/test_sqlite_jobs_agree.py",
+    "tests/unit/stores/sqlite",
+)
 """The memory store leases and copies by itself, so it uses only a part of the kernel."""
+_STORED_SETTINGS = (
+    "tests/unit/rail/test_audit.py",
+    "tests/unit/rail/test_stored_gates.py",
+    "tests/unit/rail/test_stored_limits.py",
+    "tests/unit/worker/test_producer_gates.py",
+    "tests/unit/worker/test_producer_limits.py",
+    "tests/unit/worker/test_pruner.py",
+)
+"""The audit log, retention and what is stored of gates are tested with those that use them."""
 
 
 class Package(NamedTuple):
@@ -39,7 +52,7 @@ class Package(NamedTuple):
 PACKAGES = {
     "jobs": Package("jobs", ("tests/unit/jobs", *_MEMORY)),
     "triggers": Package("triggers", ("tests/unit/triggers",)),
-    "policy": Package("policy", ("tests/unit/policy",)),
+    "policy": Package("policy", ("tests/unit/policy", *_STORED_SETTINGS)),
     "kernel": Package("stores/kernel", ("tests/unit/stores/kernel", *_MEMORY, *_SQLITE)),
 }
 
@@ -86,30 +99,27 @@ def read_equivalent() -> set[tuple[str, str, str]]:
     return {(module, what, text) for module, what, text, _ in rows}
 
 
-def run_tests(package: Package, reaches: Path, mutant: Mutant | None, *, all_of_them: bool) -> bool:
-    """Whether the tests pass."""
+def run_tests(package: Package, **settings: str | Path) -> int:
+    """The exit status of a package's tests under the plugin; ``settings`` are its variables."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
     command += ["-p", "tests.verification.mutation.plugin", *package.tests]
-    environment = dict(os.environ)
-    if mutant is not None:
-        environment["ROTA_MUTANT"] = mutant.name
-    if mutant is None or not all_of_them:
-        environment["ROTA_REACHES"] = str(reaches)
-        environment["ROTA_RECORDED"] = str(SOURCES / package.folder)
-    try:
-        ended = subprocess.run(
-            command,
-            env=environment,
-            cwd=ROOT,
-            capture_output=True,
-            timeout=LONGEST_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    if mutant is None and ended.returncode != 0:
+    environment = os.environ | {f"ROTA_{name}": str(value) for name, value in settings.items()}
+    ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=False)
+    if ended.returncode != 0 and "MUTANT" not in settings:
         raise RuntimeError(f"the tests fail without a change\n{ended.stdout.decode()}")
-    return ended.returncode in {0, 5}  # 5: no test reaches the line
+    return ended.returncode
+
+
+def try_mutants(package: Package, reaches: Path, names: Sequence[str]) -> dict[str, str]:
+    """What came of each mutant."""
+    with TemporaryDirectory() as folder:
+        mutants, verdicts = Path(folder) / "mutants", Path(folder) / "verdicts"
+        mutants.write_text("\n".join(names))
+        run_tests(package, REACHES=reaches, MUTANTS=mutants, VERDICTS=verdicts)
+        found = dict(line.split() for line in verdicts.read_text().splitlines())
+    for name in (name for name, verdict in found.items() if verdict == APART):
+        found[name] = NOTICED if run_tests(package, MUTANT=name) else MISSED
+    return found
 
 
 def find_interval(noticed: int, tried: int) -> tuple[float, float]:
@@ -121,32 +131,27 @@ def find_interval(noticed: int, tried: int) -> tuple[float, float]:
     return (middle - margin) / whole, (middle + margin) / whole
 
 
-def score(
-    name: str, chosen: Sequence[Mutant], total: int, jobs: int, *, all_of_them: bool
-) -> float:
-    """Try the mutants of a package, say what came of each, and return the share noticed."""
+def score(name: str, chosen: Sequence[Mutant], total: int, jobs: int) -> float:
+    """Try the mutants of a package, say which were missed, and return the share noticed."""
     package, equivalent = PACKAGES[name], read_equivalent()
-    missed = same = 0
+    shares = [[mutant.name for mutant in chosen[first::jobs]] for first in range(jobs)]
+    found: dict[str, str] = {}
     with TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         reaches = Path(folder) / "reaches.json"
-        if not all_of_them:
-            run_tests(package, reaches, None, all_of_them=False)
-        passed = pool.map(
-            lambda each: run_tests(package, reaches, each, all_of_them=all_of_them), chosen
-        )
-        for mutant, is_missed in zip(chosen, passed, strict=True):
-            if is_missed and mutant.key in equivalent:
-                same += 1
-                _say(f"the same  {mutant}")
-            elif is_missed:
-                missed += 1
-                _say(f"MISSED    {mutant}")
-    tried = len(chosen) - same
-    share = (tried - missed) / tried
-    low, high = find_interval(tried - missed, tried)
+        run_tests(package, REACHES=reaches, RECORDED=SOURCES / package.folder)
+        for part in pool.map(lambda names: try_mutants(package, reaches, names), shares):
+            found |= part
+    missed = [mutant for mutant in chosen if found[mutant.name] == MISSED]
+    same = [mutant for mutant in missed if mutant.key in equivalent]
+    for mutant in missed:
+        _say(f"{'the same' if mutant in same else 'MISSED'}  {mutant}")
+    tried = len(chosen) - len(same)
+    noticed = len(chosen) - len(missed)
+    share = noticed / tried
+    low, high = find_interval(noticed, tried)
     _say(
-        f"{name}: {tried - missed} of {tried} noticed, {share:.1%} "
-        f"(95 % interval {low:.1%} to {high:.1%}), {same} do the same, {total} possible"
+        f"{name}: {noticed} of {tried} noticed, {share:.1%} "
+        f"(95 % interval {low:.1%} to {high:.1%}), {len(same)} do the same, {total} possible"
     )
     return share
 
@@ -158,7 +163,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--least", type=float, default=0.9, help="the share that must be noticed")
-    parser.add_argument("--only", help="one mutant by its name, with every test of its package")
+    parser.add_argument("--only", help="these mutants, by their names, with commas")
     given = parser.parse_args(arguments)
     scores = []
     for name in PACKAGES if given.package == "all" else [given.package]:
@@ -167,8 +172,7 @@ def run(arguments: Sequence[str]) -> int:
         if given.only:
             chosen = [mutant for mutant in mutants if mutant.name in given.only.split(",")]
         if chosen:
-            total, jobs = len(mutants), given.jobs
-            scores.append(score(name, chosen, total, jobs, all_of_them=bool(given.only)))
+            scores.append(score(name, chosen, len(mutants), min(given.jobs, len(chosen))))
     return 0 if min(scores) >= given.least else 1
 
 

@@ -1,17 +1,24 @@
-"""A plugin of pytest: it records which test reaches which line, or loads a module with a mistake.
+"""A plugin of pytest: it records which test reaches which line, or runs tests with mistakes.
 
-``ROTA_REACHES`` names a file. Without ``ROTA_MUTANT`` the tests are recorded there. With it, which
-names a module and the number of a change (``rota.jobs.retry:3``), the module is loaded with that
-change, and only the tests that reach its line are run, the quickest first.
+``ROTA_REACHES`` names a file in which the tests are recorded. ``ROTA_MUTANTS`` names a file of
+mutants, a module and the number of a change in each line (``rota.jobs.retry:3``), and
+``ROTA_VERDICTS`` one for what came of each. The tests are loaded once. Then a child process for
+each mutant changes the function and runs the tests that reach the changed line, the quickest first.
+What runs while its module is loaded cannot be changed later: such a mutant is APART. It needs a
+process of its own, in which ``ROTA_MUTANT`` names it and the module is loaded with the change.
 """
 
+import gc
 import os
+import resource
+import select
+import signal
 import sys
 from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -20,6 +27,10 @@ from tests.verification.mutation.changes import list_changes, make_change
 from tests.verification.mutation.reaches import Reaches
 
 SOURCES = Path(__file__).parents[3] / "src"
+LONGEST_SECONDS = 300
+"""A change that makes the tests run for longer, by CPU time or by the clock, counts as noticed."""
+LARGEST_BYTES = 4 << 30
+APART, NOTICED, MISSED = "apart", "noticed", "missed"
 
 
 class ChangedLoader(SourceFileLoader):
@@ -28,6 +39,53 @@ class ChangedLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         source = make_change(self.get_source(fullname) or "", self.number)
         return compile(source, self.path, "exec")
+
+
+def find_code(code: CodeType) -> Iterator[CodeType]:
+    """The code of each function of a module."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from find_code(each)
+
+
+def name_code(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
+
+
+class ChangedFunctions:
+    """The functions of loaded modules, which a change may replace."""
+
+    def __init__(self) -> None:
+        gc.unfreeze()
+        self._loaded: dict[str, list[FunctionType]] = {}
+        for each in gc.get_objects():
+            if isinstance(each, FunctionType):
+                self._loaded.setdefault(each.__code__.co_filename, []).append(each)
+
+    def change(self, file: str, number: int) -> list[tuple[FunctionType, CodeType]]:
+        """Make a change; the functions that it concerns, with their code so far."""
+        source = Path(file).read_text()
+        before, after = (
+            {name_code(each): each for each in find_code(compile(tree, file, "exec"))}
+            for tree in (source, make_change(source, number))
+        )
+        concerned = {name for name, code in after.items() if before.get(name) != code}
+        changed: list[tuple[FunctionType, CodeType]] = []
+        for function in self._loaded.get(file, ()):
+            code = after.get(name_code(function.__code__))
+            if code is None or name_code(code) not in concerned:
+                continue
+            if code.co_freevars != function.__code__.co_freevars:
+                self.restore(changed)
+                return []
+            changed.append((function, function.__code__))
+            function.__code__ = code
+        return changed
+
+    def restore(self, changed: list[tuple[FunctionType, CodeType]]) -> None:
+        for function, code in changed:
+            function.__code__ = code
 
 
 class ChangedModules(MetaPathFinder):
@@ -74,21 +132,66 @@ class Recorder:
         Reaches(self._seconds, lines).write(self._file)
 
 
-class Selection:
-    """Runs only the tests that may notice a change, the quickest first."""
+class Mutants:
+    """Runs the tests again for each mutant, in a child process; see above."""
 
-    def __init__(self, reaches: Reaches, module: str, number: int) -> None:
+    def __init__(self, reaches: Reaches, mutants: Path, verdicts: Path) -> None:
         self._reaches = reaches
-        file = SOURCES / f"{module.replace('.', '/')}.py"
-        self._file = str(file)
-        self._change = list_changes(file.read_text())[number]
+        self._names = mutants.read_text().split()
+        self._verdicts = verdicts
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        change = self._change
-        chosen = self._reaches.find_tests(self._file, change.first_line, change.last_line)
-        if chosen is not None:
-            items[:] = [item for item in items if item.nodeid in chosen]
-        items.sort(key=lambda item: self._reaches.seconds.get(item.nodeid, 0.0))
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """A child returns None, so that its tests are run and it ends as any run of tests."""
+        functions = ChangedFunctions()
+        with self._verdicts.open("a") as verdicts:
+            for name in self._names:
+                module, _, number = name.partition(":")
+                file = str(SOURCES / f"{module.replace('.', '/')}.py")
+                items = self._choose(session.items, file, int(number))
+                changed = functions.change(file, int(number)) if items is not None else []
+                verdict = APART
+                if changed and items is not None:
+                    child = os.fork()
+                    if not child:
+                        session.items = items
+                        enter_child()
+                        return None
+                    verdict = await_child(child)
+                functions.restore(changed)
+                verdicts.write(f"{name} {verdict}\n")
+                verdicts.flush()
+        return True
+
+    def _choose(self, items: list[pytest.Item], file: str, number: int) -> list[pytest.Item] | None:
+        """The tests that may notice a change, the quickest first; None for all."""
+        change = list_changes(Path(file).read_text())[number]
+        chosen = self._reaches.find_tests(file, change.first_line, change.last_line)
+        if chosen is None:
+            return None
+        found = [item for item in items if item.nodeid in chosen]
+        return sorted(found, key=lambda item: self._reaches.seconds.get(item.nodeid, 0.0))
+
+
+def enter_child() -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    limit_resources()
+
+
+def limit_resources() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_SECONDS, LONGEST_SECONDS))
+    resource.setrlimit(resource.RLIMIT_DATA, (LARGEST_BYTES, LARGEST_BYTES))
+
+
+def await_child(child: int) -> str:
+    ended = os.pidfd_open(child)
+    if not select.select([ended], [], [], LONGEST_SECONDS)[0]:
+        os.kill(child, signal.SIGKILL)
+    os.close(ended)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return MISSED if status in {0, 5} else NOTICED  # 5: no test reaches the line
 
 
 def install(chosen: str) -> None:
@@ -102,16 +205,17 @@ def install(chosen: str) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if _recorder is not None:
         config.pluginmanager.register(_recorder)
-    elif "ROTA_REACHES" in os.environ:
-        module, _, number = os.environ["ROTA_MUTANT"].partition(":")
+    elif "ROTA_MUTANTS" in os.environ:
         reaches = Reaches.read(Path(os.environ["ROTA_REACHES"]))
-        config.pluginmanager.register(Selection(reaches, module, int(number)))
+        files = Path(os.environ["ROTA_MUTANTS"]), Path(os.environ["ROTA_VERDICTS"])
+        config.pluginmanager.register(Mutants(reaches, *files))
 
 
 _recorder: Recorder | None = None
 """It begins before the first module of Rota is loaded, so it sees what runs while they are."""
 
 if "ROTA_MUTANT" in os.environ:
+    limit_resources()
     install(os.environ["ROTA_MUTANT"])
-elif "ROTA_REACHES" in os.environ:
+elif "ROTA_MUTANTS" not in os.environ and "ROTA_REACHES" in os.environ:
     _recorder = Recorder(Path(os.environ["ROTA_REACHES"]), os.environ["ROTA_RECORDED"])
