@@ -29,6 +29,8 @@ from tests.verification.mutation.reaches import Reaches
 SOURCES = Path(__file__).parents[3] / "src"
 LONGEST_SECONDS = 300
 """A change that makes the tests run for longer, by CPU time or by the clock, counts as noticed."""
+LEAST_SECONDS, SLOWER_TIMES = 20, 4
+"""A child may take this much CPU time, and this many times as long as its tests took before."""
 LARGEST_BYTES = 4 << 30
 APART, NOTICED, MISSED = "apart", "noticed", "missed"
 
@@ -155,7 +157,7 @@ class Mutants:
                     child = os.fork()
                     if not child:
                         session.items = items
-                        enter_child()
+                        enter_child(self._allow_seconds(items))
                         return None
                     verdict = await_child(child)
                 functions.restore(changed)
@@ -173,15 +175,15 @@ class Mutants:
         return sorted(found, key=lambda item: self._reaches.seconds.get(item.nodeid, 0.0))
 
 
-def enter_child() -> None:
+def enter_child(seconds: int) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    limit_resources()
+    limit_resources(seconds)
 
 
-def limit_resources() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_SECONDS, LONGEST_SECONDS))
+def limit_resources(seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST_BYTES, LARGEST_BYTES))
 
 
@@ -215,7 +217,7 @@ _recorder: Recorder | None = None
 """It begins before the first module of Rota is loaded, so it sees what runs while they are."""
 
 if "ROTA_MUTANT" in os.environ:
-    limit_resources()
+    limit_resources(LONGEST_SECONDS)
     install(os.environ["ROTA_MUTANT"])
 elif "ROTA_MUTANTS" not in os.environ and "ROTA_REACHES" in os.environ:
     _recorder = Recorder(Path(os.environ["ROTA_REACHES"]), os.environ["ROTA_RECORDED"])

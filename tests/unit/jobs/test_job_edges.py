@@ -1,0 +1,136 @@
+"""Jobs and series at the edges of their rules."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rota.errors import InvalidInputError, InvalidJobError
+from rota.jobs import (
+    Deferral,
+    Ending,
+    JobStatus,
+    NextOccurrence,
+    Recurrence,
+    RetryPolicy,
+    next_occurrence,
+)
+from rota.jobs.fields import read_encoded_payload
+from rota.jobs.job_state import parse_states
+from rota.jobs.recurrence import (
+    MISSED,
+    alert_at,
+    begin_beside,
+    is_missed,
+    is_same_timing,
+    is_skipped,
+    start_at,
+)
+from rota.jobs.transitions import LONGEST_REPORT, shorten_report
+from rota.jobs.validation import read_retry
+from rota.testing import a_job
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+HOURLY = Recurrence(interval="1h", start=START)
+
+
+def test_an_alert_counts_from_the_last_success_else_from_the_occurrence() -> None:
+    rule = replace(HOURLY, alert_after="2h")
+    job = a_job(recurrence=rule, due_at=START + HOUR)
+    assert alert_at(a_job()) is None
+    assert alert_at(a_job(recurrence=HOURLY)) is None
+    assert alert_at(job) == START + 3 * HOUR
+    assert alert_at(replace(job, occurrence_at=START)) == START + 2 * HOUR
+    unmet = replace(rule, unmet_since=START - HOUR)
+    assert alert_at(replace(job, recurrence=unmet)) == START + HOUR
+
+
+def test_rules_have_the_same_timing_if_all_that_says_when_is_equal() -> None:
+    assert is_same_timing(HOURLY, replace(HOURLY, catch_up="all"))
+    assert not is_same_timing(None, HOURLY)
+    for other in ({"interval": "2h"}, {"until": START}, {"jitter": "5m"}):
+        assert not is_same_timing(HOURLY, replace(HOURLY, **other))
+
+
+def test_an_occurrence_that_starts_at_this_very_instant_is_past() -> None:
+    rule = replace(HOURLY, jitter="30m")
+    third = START + 3 * HOUR
+    now = start_at(rule, "id", third)
+    assert third < now < third + HOUR
+    found = next_occurrence(rule, START, now, series_id="id")
+    assert isinstance(found, NextOccurrence)
+    assert (found.at, found.missed_count) == (START + 4 * HOUR, 3)
+
+
+def test_a_series_goes_on_beside_a_job_from_its_occurrence_else_from_when_it_is_due() -> None:
+    rule = replace(HOURLY, overlap="allow")
+    first = a_job(status=JobStatus.RUNNING, recurrence=rule, due_at=START)
+    moved = replace(first, occurrence_at=START + HOUR, due_at=START + 5 * HOUR)
+    expected = ((first, START + HOUR), (moved, START + 2 * HOUR))
+    for job, occurrence_at in expected:
+        change = begin_beside(job, START)
+        assert change is not None
+        assert change.successor is not None
+        assert change.successor.occurrence_at == occurrence_at
+    assert begin_beside(replace(first, recurrence=HOURLY), START) is None
+
+
+def test_a_job_is_skipped_only_if_it_was_cancelled_for_being_missed() -> None:
+    skipped = a_job(status=JobStatus.FAILED, ending=Ending.CANCELLED, last_error=MISSED)
+    assert is_skipped(skipped)
+    assert not is_skipped(replace(skipped, last_error="no"))
+    assert not is_skipped(replace(skipped, ending=Ending.EXHAUSTED))
+
+
+def test_a_job_is_missed_a_minute_after_it_could_start() -> None:
+    rule = replace(HOURLY, catch_up="skip")
+    job = a_job(recurrence=rule, due_at=START, created_at=START)
+    minute = timedelta(minutes=1)
+    assert not is_missed(job, START + minute)
+    assert is_missed(job, START + minute + timedelta.resolution)
+    assert not is_missed(replace(job, attempt_count=1), START + HOUR)
+    assert not is_missed(replace(job, recurrence=HOURLY), START + HOUR)
+    assert not is_missed(replace(job, created_at=START + HOUR), START + HOUR)
+
+
+def test_a_retry_is_a_policy_its_fields_or_a_number_of_attempts() -> None:
+    assert read_retry(3).max_attempts == 3
+    assert read_retry({"max_attempts": 4}).max_attempts == 4
+    assert read_retry(RetryPolicy(max_attempts=5)) == RetryPolicy(max_attempts=5)
+    for bad, field in ((True, "retry"), (0, "retry.max_attempts")):
+        with pytest.raises(InvalidJobError) as refusal:
+            read_retry(bad)
+        assert refusal.value.field == field
+
+
+def test_a_report_that_is_too_long_keeps_its_ends_within_the_limit() -> None:
+    whole = "a" * LONGEST_REPORT
+    assert shorten_report(whole) == whole
+    cut = shorten_report(f"begin{whole}end")
+    assert cut is not None
+    assert LONGEST_REPORT - 2 <= len(cut) <= LONGEST_REPORT
+    assert (cut[:5], cut[-3:]) == ("begin", "end")
+    assert shorten_report("") is None
+
+
+@pytest.mark.parametrize("payload", [{"a": 1}, {"a": {"b": [1, None]}}, {"a": "x\0y"}, {}])
+def test_a_payload_in_json_is_read_like_any_other(payload: dict[str, Any]) -> None:
+    encoded = json.dumps(payload).encode()
+    if "\0" in str(payload.get("a")):
+        with pytest.raises(InvalidJobError, match="NUL"):
+            read_encoded_payload(encoded)
+        return
+    assert read_encoded_payload(encoded) == payload
+
+
+def test_a_word_that_is_not_a_state_is_named_up_to_forty_characters() -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        parse_states("due," + "x" * 99)
+    assert refusal.value.message.endswith(f'got "{"x" * 40}"')
+
+
+def test_a_job_that_was_held_back_was_so_once_unless_it_says_more() -> None:
+    assert Deferral(until=START, reason="quiet").count == 1
