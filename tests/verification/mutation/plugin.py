@@ -165,6 +165,10 @@ class Mutants:
                 verdicts.flush()
         return True
 
+    def _allow_seconds(self, items: list[pytest.Item]) -> int:
+        before = sum(self._reaches.seconds.get(item.nodeid, 0.0) for item in items)
+        return min(LONGEST_SECONDS, LEAST_SECONDS + int(SLOWER_TIMES * before))
+
     def _choose(self, items: list[pytest.Item], file: str, number: int) -> list[pytest.Item] | None:
         """The tests that may notice a change, the quickest first; None for all."""
         change = list_changes(Path(file).read_text())[number]
@@ -193,7 +197,9 @@ def await_child(child: int) -> str:
         os.kill(child, signal.SIGKILL)
     os.close(ended)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return MISSED if status in {0, 5} else NOTICED  # 5: no test reaches the line
+    if status == pytest.ExitCode.INTERNAL_ERROR:
+        raise RuntimeError("the tests could not be run")
+    return MISSED if status in {0, pytest.ExitCode.NO_TESTS_COLLECTED} else NOTICED
 
 
 def install(chosen: str) -> None:
