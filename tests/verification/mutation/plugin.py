@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from coverage import Coverage
+from hypothesis import Phase, settings
 from tests.verification.mutation.changes import list_changes, make_change
 from tests.verification.mutation.reaches import Reaches
 
@@ -213,7 +214,10 @@ def install(chosen: str) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if _recorder is not None:
         config.pluginmanager.register(_recorder)
-    elif "ROTA_MUTANTS" in os.environ:
+    else:  # a failure is enough; how small its example can be does not matter
+        settings.register_profile("fail at once", phases=[Phase.explicit, Phase.generate])
+        settings.load_profile("fail at once")
+    if "ROTA_MUTANTS" in os.environ:
         reaches = Reaches.read(Path(os.environ["ROTA_REACHES"]))
         files = Path(os.environ["ROTA_MUTANTS"]), Path(os.environ["ROTA_VERDICTS"])
         config.pluginmanager.register(Mutants(reaches, *files))
