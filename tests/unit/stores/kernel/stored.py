@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId, JobStatus
 from rota.stores.kernel.identity import identity_of
 from rota.stores.kernel.unit import (
@@ -23,19 +24,19 @@ from rota.stores.kernel.unit import (
 
 
 class StoredJobs:
-    """Answers as a store does that keeps these jobs."""
+    """Answers as a store does that keeps these jobs, of which some cannot be read."""
 
-    def __init__(self, *jobs: Job) -> None:
+    def __init__(self, *jobs: Job, damaged: Collection[JobId] = ()) -> None:
         self._jobs = {job.id: job for job in jobs}
+        self._damaged = damaged
 
     def decide(self, plan: Plan[Any]) -> Decision[Any]:
         return run(plan, self.answer)
 
     def answer(self, query: Any) -> Any:  # noqa: PLR0911 - one for each query
         match query:
-            case ReadJobs(wanted):
-                found = [self._jobs[each] for each in wanted if each in self._jobs]
-                return {job.id: Stored(job, bool(self._dependents(job.id))) for job in found}
+            case ReadJobs():
+                return self._read(query)
             case ReadStatuses(wanted):
                 return {each: self._jobs[each].status for each in wanted if each in self._jobs}
             case ReadTwins(identities):
@@ -50,6 +51,17 @@ class StoredJobs:
                 later = [each for each in self._ended() if tuple(each)[:2] > tuple(after)]
                 return sorted(each for each in later if each.ended_at < before)[:limit]
         raise AssertionError(query)
+
+    def _read(self, query: ReadJobs) -> dict[JobId, Stored]:
+        damaged = set(query.job_ids) & set(self._damaged)
+        if damaged and not query.skips_damaged:
+            raise DamagedJobError(min(damaged), "not JSON")
+        found = [self._jobs[each] for each in query.job_ids if each in self._jobs]
+        return {
+            job.id: Stored(job, bool(self._dependents(job.id)))
+            for job in found
+            if job.id not in damaged
+        }
 
     def _ended(self) -> list[Ended]:
         return [

@@ -92,6 +92,8 @@ def test_a_failure_that_an_amended_policy_makes_the_last_finds_a_next_job_that_e
     assert answer.successor is None
     assert writes.new == {}
     assert writes.moved[job.id].status is JobStatus.FAILED
+    unreadable = StoredJobs(amended, following, damaged=[following.id])
+    assert apply_to(unreadable, change).writes.moved[job.id].status is JobStatus.FAILED
 
 
 def test_a_waiting_job_that_is_cancelled_in_the_same_call_is_written_once() -> None:

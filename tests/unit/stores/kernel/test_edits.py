@@ -9,7 +9,17 @@ from rota.errors import DuplicateJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus
 from rota.jobs.identity import LOWEST_ID
 from rota.jobs.retention import Expiry, Keep, Retention
-from rota.stores.kernel.edits import Amendment, Pruning, amend, delete, erase, insert, prune
+from rota.stores.kernel.edits import (
+    Amendment,
+    Pruning,
+    amend,
+    check_insertion,
+    delete,
+    erase,
+    insert,
+    prune,
+)
+from rota.stores.kernel.unit import run
 from rota.stores.protocol import EndedPlace, Pruned
 from rota.testing import a_job
 
@@ -168,3 +178,33 @@ def test_an_amendment_counts_dependencies_only_if_they_change() -> None:
     assert amended({"name": "n"}) == (None, set())
     assert amended({"dependencies": [old.id, new.id]}) == (2, {old.id, new.id})
     assert amended({"dependencies": []}) == (0, set())
+
+
+def test_a_job_that_cannot_be_read_is_not_erased_and_does_not_hinder_others() -> None:
+    job, damaged = a_job(), a_job()
+    stored = StoredJobs(job, damaged, damaged=[damaged.id])
+    writes, stayed = stored.decide(erase("default", [job.id, damaged.id], NOW))
+    assert (writes.removed, stayed) == ({job.id}, [])
+
+
+def test_those_that_ended_first_go_first_in_whatever_order_a_store_reads_them() -> None:
+    parent = ended(9)
+    child, later = ended(5, (parent.id,)), ended(4)
+    stored = StoredJobs(parent, child, later)
+
+    def answer_backwards(query: object) -> object:
+        found = stored.answer(query)
+        return dict(reversed(found.items())) if isinstance(found, dict) else found
+
+    asked = Pruning(NOW, 2, expiry(Keep(ended=MINUTE)))
+    writes = run(prune(asked), answer_backwards).writes
+    assert writes.removed == {child.id, parent.id}
+
+
+def test_an_insertion_is_checked_as_it_would_be_made_and_nothing_is_written() -> None:
+    job = a_job(payload={"a": 1})
+    stored = StoredJobs(job)
+    writes, answer = stored.decide(check_insertion([job, a_job()], NOW))
+    assert (writes.new, answer) == ({}, None)
+    with pytest.raises(DuplicateJobError, match="with another payload"):
+        stored.decide(check_insertion([a_job(id=job.id)], NOW))

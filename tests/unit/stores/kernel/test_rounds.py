@@ -101,6 +101,7 @@ def test_rounds_follow_until_there_are_enough_jobs() -> None:
     taken = run(lease_limited(a_request(4, caps=CAP), NOW), line.answer)
     assert ids(taken) == ids([first[0], second[0], first[1], first[2]])
     assert line.jobs == [first[3]]
+    assert line.count(FindPartitions) == 2
 
 
 def test_a_lease_takes_no_more_than_is_free() -> None:
