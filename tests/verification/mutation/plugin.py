@@ -147,24 +147,30 @@ class Mutants:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """A child returns None, so that its tests are run and it ends as any run of tests."""
         functions = ChangedFunctions()
-        with self._verdicts.open("a") as verdicts:
-            for name in self._names:
-                module, _, number = name.partition(":")
-                file = str(SOURCES / f"{module.replace('.', '/')}.py")
-                items = self._choose(session.items, file, int(number))
-                changed = functions.change(file, int(number)) if items is not None else []
-                verdict = APART
-                if changed and items is not None:
-                    child = os.fork()
-                    if not child:
-                        session.items = items
-                        enter_child(self._allow_seconds(items))
-                        return None
-                    verdict = await_child(child)
-                functions.restore(changed)
+        for name in self._names:
+            verdict = self._try(session, functions, name)
+            if verdict is None:
+                return None
+            with self._verdicts.open("a") as verdicts:
                 verdicts.write(f"{name} {verdict}\n")
-                verdicts.flush()
         return True
+
+    def _try(self, session: pytest.Session, functions: ChangedFunctions, name: str) -> str | None:
+        """What came of a mutant; None in the child that is to find out."""
+        module, _, number = name.partition(":")
+        file = str(SOURCES / f"{module.replace('.', '/')}.py")
+        items = self._choose(session.items, file, int(number))
+        changed = functions.change(file, int(number)) if items is not None else []
+        if not changed or items is None:
+            return APART
+        child = os.fork()
+        if not child:
+            session.items = items
+            enter_child(self._allow_seconds(items))
+            return None
+        verdict = await_child(child)
+        functions.restore(changed)
+        return verdict
 
     def _allow_seconds(self, items: list[pytest.Item]) -> int:
         before = sum(self._reaches.seconds.get(item.nodeid, 0.0) for item in items)
