@@ -12,6 +12,7 @@ QUERY_FILES = sorted((ROOT / "src/rota/stores").rglob("queries.sql"))
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- (?:include|begins as): (\w+)(?: \(.+\))?$", re.MULTILINE)
 _USE = re.compile(r"(?<![.\w])QUERIES\.(\w+)")  # those of another file are called by its name
+_SHARED_USE = re.compile(r"queries\.(?!sql\b)(\w+)")
 _STATEMENT = re.compile(
     r"\s*(?:SELECT\s.+\sFROM|INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM"
     r"|(?:CREATE|ALTER|DROP)\s+(?:TABLE|INDEX|VIEW)|PRAGMA\s+\w+)\b",
@@ -35,12 +36,20 @@ def named(text: str) -> list[str]:
 
 
 def used(folder: Path) -> set[str]:
-    """What is used of a folder's file of statements, wherever they are imported."""
+    """What is used of a folder's file of statements, wherever they are imported.
+
+    A dialect that imports ``rota.stores.sql`` has every statement that is asked for there.
+    """
     package = ".".join(folder.relative_to(ROOT / "src").parts)
     paths = (ROOT / "src/rota/stores").rglob("*.py")
     texts = (path.read_text(encoding="utf-8") for path in paths)
     users = (text for text in texts if f"from {package}.queries import QUERIES" in text)
-    return {name for text in users for name in _USE.findall(text)}
+    names = {name for text in users for name in _USE.findall(text)}
+    own = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    if re.search(r"from rota\.stores\.sql[ .]", own):
+        for path in (ROOT / "src/rota/stores/sql").glob("*.py"):
+            names |= set(_SHARED_USE.findall(path.read_text(encoding="utf-8")))
+    return names
 
 
 def test_no_statement_hides_in_a_string() -> None:

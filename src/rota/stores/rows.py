@@ -15,6 +15,7 @@ from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStat
 from rota.jobs.codec import BodyCodec
 from rota.jobs.transitions import SUCCEEDED
 from rota.stores.kernel.limits import Standing
+from rota.stores.kernel.records import UNREADABLE_COPY, seal
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -30,6 +31,8 @@ COLUMNS = (
 _STATUSES = {str(status): status for status in JobStatus}
 _ENDINGS = {str(ending): ending for ending in Ending}
 _bodies = BodyCodec(frozenset({*COLUMNS, "lease", "completion"}))
+_ASIDE, _BODY = 26, 27
+"""Where ``encode_job`` has these two."""
 _UNTRIED = (0, 0, None, None)
 _DAMAGE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, OverflowError)
 logger = logging.getLogger("rota.stores")
@@ -104,9 +107,9 @@ def encode_job(
     )
 
 
-def encode_unreadable(row: Row, reason: str, sealed: bytes) -> Row:
+def encode_unreadable(row: Row, content: bytes) -> Row:
     """The row of a stand-in, made into that of a job that cannot be read."""
-    return (*row[:7], None, *row[8:-2], reason, sealed)
+    return (*row[:7], None, *row[8:_ASIDE], UNREADABLE_COPY, seal(content), *row[_BODY + 1 :])
 
 
 def encode_move(job: Job, now: datetime) -> Row:
@@ -134,7 +137,7 @@ def encode_amendment(job: Job, now: datetime) -> Row:
 
 def read_payload(row: Row) -> Any:
     """A copy of the payload in a row that ``encode_job`` made."""
-    return _decode_body(row[-1]).get("payload", {})
+    return _decode_body(row[_BODY]).get("payload", {})
 
 
 def decode_job(row: Row) -> Job:

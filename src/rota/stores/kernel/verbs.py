@@ -214,7 +214,7 @@ class Documents(Protocol[Handle_contra]):
         self, handle: Handle_contra, collection: str, after: str, limit: int, /
     ) -> list[Document]: ...
 
-    async def read(
+    async def read_documents(
         self, handle: Handle_contra, collection: str, keys: Sequence[str], /
     ) -> dict[str, Document]: ...
 
@@ -252,7 +252,8 @@ class SqlVerbs(ServerVerbs[Handle]):
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """See ``DocumentStore.read``."""
         check_names(collection, keys)
-        return await self._run(lambda handle: self._documents.read(handle, collection, keys))
+        documents = self._documents
+        return await self._run(lambda handle: documents.read_documents(handle, collection, keys))
 
     async def read_within(
         self, connection: Any, collection: str, keys: Sequence[str]
@@ -260,7 +261,7 @@ class SqlVerbs(ServerVerbs[Handle]):
         """See ``TransactionalStore.read_within``."""
         check_names(collection, keys)
         with self._joined(connection) as handle:
-            return await self._documents.read(handle, collection, keys)
+            return await self._documents.read_documents(handle, collection, keys)
 
     async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
         """See ``TransactionalStore.write_within``."""

@@ -2,20 +2,35 @@
 
 import asyncio
 from asyncio import Semaphore, Task, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import asyncmy
 from asyncmy import errors
 from asyncmy.connection import Connection
+from asyncmy.constants.FIELD_TYPE import VAR_STRING
 from asyncmy.cursors import Cursor
 
 from rota.clock.idle import in_flight
-from rota.errors import StoreError, StoreUnavailableError, UnsupportedConnectionError
+from rota.errors import (
+    DamagedJobError,
+    StoreError,
+    StoreUnavailableError,
+    UnsupportedConnectionError,
+)
+from rota.jobs import Job
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.rows import Row
+from rota.stores.rows import Row, decode_job
 
 Result = TypeVar("Result")
 
@@ -45,6 +60,9 @@ _REASONS = {
 
 MOST_BYTES_AT_ONCE = 4 << 20
 """A statement with many rows is divided: a server takes 16 MiB at once, unless told otherwise."""
+
+_NO_NAME = "''"
+"""What an empty list has in it: no name is empty."""
 
 IDLE_FOR = 30.0
 """Seconds after which an unused connection is closed; the server ends it after twice that time."""
@@ -85,10 +103,26 @@ def fill(connection: Any, statement: str, values: Mapping[str, Any]) -> str:
 
 
 def escape(connection: Any, value: Any) -> str:
-    """A value as the server reads it; a list as ``(a, b)``."""
+    """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end."""
     if isinstance(value, list | tuple):
-        return f"({','.join([escape(connection, each) for each in value])})"
+        text = ",".join([escape(connection, each) for each in value])
+        return f"({text})" if isinstance(value, tuple) else text or _NO_NAME
     return str(connection.escape(value))
+
+
+def read_names(rows: Iterable[Row], description: Sequence[Sequence[Any]]) -> list[Row]:
+    """The rows with names as text. One that is not UTF-8 stays bytes; bodies have another type."""
+    places = [at for at, column in enumerate(description) if column[1] == VAR_STRING]
+    return [_read_names(row, places) for row in rows] if places else list(rows)
+
+
+def _read_names(row: Row, places: Iterable[int]) -> Row:
+    values = list(row)
+    for at in places:
+        if isinstance(values[at], bytes):
+            with suppress(UnicodeDecodeError):
+                values[at] = values[at].decode()
+    return tuple(values)
 
 
 class _Cursor(Cursor):
@@ -98,6 +132,9 @@ class _Cursor(Cursor):
 
 class Session:
     """A connection while one call uses it. Every statement has a deadline."""
+
+    name = "mysql"
+    queries = QUERIES
 
     def __init__(
         self, connection: Any, answer_for: float, most_bytes: int, *, is_callers: bool = False
@@ -109,17 +146,23 @@ class Session:
         self.is_lost = False
 
     async def fetch(self, statement: str, **values: Any) -> list[Row]:
-        """The rows of a statement. A list of values becomes ``(a, b)``; it must not be empty."""
+        """The rows of a statement; names are text."""
         return await self.run(self.fill(statement, **values))
 
     def fill(self, statement: str, **values: Any) -> str:
         """The statement with these values in it."""
         return fill(self._connection, statement, values)
 
-    async def fetch_of(self, statement: str, ids: Iterable[str], **values: Any) -> list[Row]:
-        """As ``fetch``, for a statement about ``ids``; they are sorted, so that locks are too."""
-        named = sorted(ids)
-        return await self.fetch(statement, ids=named, **values) if named else []
+    async def change(self, statement: str, ids: Iterable[str], **values: Any) -> None:
+        """Run a statement about ``ids``; they are sorted, so that locks are too."""
+        if named := sorted(ids):
+            await self.fetch(statement, ids=named, **values)
+
+    def decode(self, row: Row, /) -> Job:
+        """The job in ``job_columns``; DamagedJobError if they are not a job's."""
+        if any(isinstance(name, bytes) for name in row[:4]):
+            raise DamagedJobError(str(row[0]), "a name is not UTF-8")
+        return decode_job(row)
 
     async def write(self, statement: str, rows: Iterable[Row]) -> None:
         """Run a statement with ``:rows`` for these rows, in several parts if they are long."""
@@ -173,7 +216,9 @@ class Session:
                 self._connection.cursor(_Cursor) as cursor,
             ):
                 await cursor.execute(sql)
-                return list(await cursor.fetchall()) if cursor.description else []
+                if cursor.description is None:
+                    return []
+                return read_names(await cursor.fetchall(), cursor.description)
         except BaseException as error:
             self.is_lost = is_lost(error)
             raise

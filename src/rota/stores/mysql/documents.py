@@ -10,27 +10,15 @@ from rota.stores.documents import Batch, refuse_stale, take_batch
 from rota.stores.kernel.records import PORTION_SIZE
 from rota.stores.mysql.connections import DUPLICATE, TRY_COUNT, Session, code_of
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.protocol import Document, DocumentWrite, checked
+from rota.stores.protocol import DocumentWrite, checked
+from rota.stores.sql.read import read_documents, scan_page
+
+__all__ = ["next_batch", "read_documents", "replay", "scan_page", "write_all", "write_each"]
 
 STREAM_LENGTH = 500
 """How many writes, of up to 4 MiB in all, are applied at a time."""
 
 Name: TypeAlias = tuple[str, str]
-
-
-async def scan_page(session: Session, collection: str, after: str, limit: int) -> list[Document]:
-    """The documents after a key, in the order of keys."""
-    rows = await session.fetch(
-        QUERIES.scan_documents, collection=collection, after=after, limit=limit
-    )
-    return [Document(key.decode(), version, body) for key, version, body in rows]
-
-
-async def read(session: Session, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-    """The documents that exist among these keys."""
-    rows = await session.fetch_of(QUERIES.read_documents, set(keys), collection=collection)
-    found = (Document(key.decode(), version, body) for key, version, body in rows)
-    return {document.key: document for document in found}
 
 
 async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> list[int | None]:
@@ -105,7 +93,7 @@ async def _apply_once(session: Session, writes: Sequence[DocumentWrite]) -> list
         )
     await session.write(QUERIES.change_documents, [row for row in rows if row[:2] in before])
     for collection, keys in _by_collection(name for name in current if name not in after).items():
-        await session.fetch_of(QUERIES.remove_documents, keys, collection=collection)
+        await session.fetch(QUERIES.remove_documents, keys=sorted(keys), collection=collection)
     return versions
 
 
@@ -113,8 +101,8 @@ async def _lock(session: Session, writes: Sequence[DocumentWrite]) -> dict[Name,
     """The versions of the documents that exist."""
     found: dict[Name, int] = {}
     for collection, keys in sorted(_by_collection(write[:2] for write in writes).items()):
-        rows = await session.fetch_of(QUERIES.lock_documents, keys, collection=collection)
-        found |= {(collection, key.decode()): version for key, version in rows}
+        rows = await session.fetch(QUERIES.lock_documents, keys=sorted(keys), collection=collection)
+        found |= {(collection, key): version for key, version in rows}
     return found
 
 

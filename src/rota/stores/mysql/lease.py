@@ -39,7 +39,6 @@ from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.mysql.unit import decode, read_text
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_standings, logger, to_micros
 from rota.triggers.zone import to_utc
@@ -87,7 +86,7 @@ class LeaseCall:
         late = await self._session.fetch(
             QUERIES.find_late, now=to_micros(self._now), limit=MOST_MARKED_DUE
         )
-        await self._session.fetch_of(QUERIES.mark_due, [job_id.decode() for (job_id,) in late])
+        await self._session.change(QUERIES.mark_due, [job_id for (job_id,) in late])
 
     async def answer(self, query: Query) -> Any:
         """Answer the queries of ``kernel.limits``."""
@@ -96,15 +95,16 @@ class LeaseCall:
                 # One lock for all scopes; the count that follows sees all leases before.
                 await self._session.fetch(QUERIES.lock_row, name="caps")
                 rows = await self._session.fetch(QUERIES.count_running)
-                return {(tenant.decode(), queue.decode()): count for tenant, queue, count in rows}
+                return {(tenant, queue): count for tenant, queue, count in rows}
             case FindPartitions(_, limit, full):
                 return await self._find_partitions(limit, full)
             case FindFirst(_, partitions, count, passed_over):
                 return await self._find_first(partitions, count, passed_over)
             case TakeJobs(_, chosen):
-                ids = [each.job_id for each in chosen]
-                jobs = await self._read(await self._session.fetch_of(QUERIES.take_chosen, ids))
-                return await self._take(jobs)
+                ids = sorted(each.job_id for each in chosen)
+                return await self._take(
+                    await self._read(await self._session.fetch(QUERIES.take_chosen, ids=ids))
+                )
         raise TypeError(f"unknown query: {query!r}")
 
     async def take_in_turns(self) -> list[Job] | None:
@@ -156,11 +156,9 @@ class LeaseCall:
         terms = {
             "limit": count,
             "seen": seen,
-            "passed_over": list(passed_over) or [""],
-            "any_kind": request.kinds is None,
-            "kinds": sorted(request.kinds or ()) or [""],
-            "any_label": request.labels is None,
-            "labels": sorted(request.labels or ()) or [""],
+            "passed_over": list(passed_over),
+            "kinds": _sorted(request.kinds),
+            "labels": _sorted(request.labels),
         }
         ageing = request.ageing or {}
         rows = await self._union(
@@ -171,7 +169,7 @@ class LeaseCall:
                 for priority in (range(1, HIGHEST_PRIORITY + 1) if queue in ageing else (None,))
             ],
         )
-        return decode_standings(tuple(map(read_text, row)) for row in rows)
+        return decode_standings(rows)
 
     async def _union(
         self, statement: str, places: Iterable[tuple[str, str, int | None, dict[str, Any]]]
@@ -195,18 +193,16 @@ class LeaseCall:
         jobs: list[Job] = []
         for row in rows:
             try:
-                jobs.append(decode(row))
+                jobs.append(self._session.decode(row))
             except DamagedJobError as damage:
                 logger.warning("%s; it is set aside", damage)
-                await self._session.fetch(
-                    QUERIES.set_aside, job_id=row[0].decode(), reason=damage.reason
-                )
+                await self._session.fetch(QUERIES.set_aside, job_id=row[0], reason=damage.reason)
         return jobs
 
     async def _take(self, jobs: Sequence[Job]) -> list[Job]:
         """Lease these locked jobs."""
         worker, lease_for = self._request.worker, self._request.lease_for
-        await self._session.fetch_of(
+        await self._session.change(
             QUERIES.lease_jobs,
             [job.id for job in jobs],
             now=to_micros(self._now),
@@ -239,7 +235,7 @@ async def answer_step(session: Session, query: Query) -> Any:
         case NextPartition(tenant, queue):
             place = _LAST_QUEUE if queue is None else queue
             rows = await session.fetch(QUERIES.next_partition, tenant=tenant, queue=place)
-            return DuePartition(*map(read_text, rows[0])) if rows else None
+            return DuePartition(*rows[0]) if rows else None
         case IsDue(tenant, queue, now):
             first = await answer_step(session, FirstMarked(tenant, queue))
             return first is not None and first <= now
@@ -247,12 +243,14 @@ async def answer_step(session: Session, query: Query) -> Any:
             rows = await session.fetch(QUERIES.first_of_partition, tenant=tenant, queue=queue)
         case FirstLater(queue, tenants):
             statement = QUERIES.first_later if queue is None else QUERIES.first_later_of_queue
-            names = sorted(tenants or ()) or [""]
-            chosen = {"any_tenant": tenants is None, "tenants": names}
-            rows = await session.fetch(statement, queue=queue, **chosen)
+            rows = await session.fetch(statement, queue=queue, tenants=_sorted(tenants))
         case _:
             raise TypeError(f"unknown query: {query!r}")
     return rows[0][0] if rows else None
+
+
+def _sorted(names: Collection[str] | None) -> list[str] | None:
+    return None if names is None else sorted(names)
 
 
 async def extend(session: Session, held: Sequence[HeldLease], until: datetime) -> list[bool]:
@@ -262,10 +260,7 @@ async def extend(session: Session, held: Sequence[HeldLease], until: datetime) -
         return []
     ids = [each.job_id for each in leases]
     await session.fetch(QUERIES.extend_leases, ids=ids, held=leases, until=to_micros(until))
-    tokens = {
-        job_id.decode(): token
-        for job_id, token in await session.fetch(QUERIES.read_tokens, ids=ids)
-    }
+    tokens: dict[JobId, int] = dict(await session.fetch(QUERIES.read_tokens, ids=ids))
     return [tokens.get(each.job_id) == each.token for each in held]
 
 

@@ -1,8 +1,9 @@
 -- Every statement of the store on MariaDB and MySQL.
 --
--- Parameters are written %(name)s, lists as IN %(ids)s; :rows are rows as VALUES takes them. The driver
+-- Parameters are written %(name)s, lists as IN (%(ids)s); :rows are rows as VALUES takes them. The driver
 -- puts the values into the text, so the server plans each statement with them, and a condition such as
--- (NULL IS NULL OR ...) costs nothing. FORCE INDEX: statistics are often those of an empty table.
+-- (NULL IS NULL OR ...) costs nothing; COALESCE does the same for a list. FORCE INDEX: statistics are
+-- often those of an empty table. CONVERT: a text in a LONGBLOB comes as text.
 
 -- name: configure_session
 -- READ COMMITTED locks rows, not the gaps between them. A peer that is gone loses its transaction.
@@ -62,17 +63,16 @@ CREATE TABLE IF NOT EXISTS rota_migrations (
 ) ENGINE = InnoDB;
 
 -- name: read_migrations
-SELECT number, CONVERT(name USING utf8mb4), is_compatible, CONVERT(checksum USING utf8mb4)
-FROM rota_migrations ORDER BY number;
+SELECT number, name, is_compatible, checksum FROM rota_migrations ORDER BY number;
 
 -- name: record_migration
 INSERT INTO rota_migrations (number, name, is_compatible, checksum) VALUES :rows;
 
 -- name: count_documents
-SELECT CONVERT(collection USING utf8mb4), COUNT(*) FROM rota_documents GROUP BY collection;
+SELECT collection, COUNT(*) FROM rota_documents GROUP BY collection;
 
 -- name: count_jobs
-SELECT CONVERT(status USING utf8mb4), COUNT(*), COUNT(set_aside) FROM rota_jobs GROUP BY status;
+SELECT status, COUNT(*), COUNT(set_aside) FROM rota_jobs GROUP BY status;
 
 -- name: scan_documents
 SELECT name, version, body FROM rota_documents
@@ -82,12 +82,12 @@ LIMIT %(limit)s;
 
 -- name: read_documents
 SELECT name, version, body FROM rota_documents
-WHERE collection = %(collection)s AND name IN %(ids)s;
+WHERE collection = %(collection)s AND name IN (%(keys)s);
 
 -- name: lock_documents
 -- Rows that do not exist are not locked: two transactions may both go on to create one.
 SELECT name, version FROM rota_documents
-WHERE collection = %(collection)s AND name IN %(ids)s
+WHERE collection = %(collection)s AND name IN (%(keys)s)
 ORDER BY name
 FOR UPDATE;
 
@@ -99,16 +99,17 @@ INSERT INTO rota_documents (collection, name, version, body) VALUES :rows
 ON DUPLICATE KEY UPDATE version = VALUES(version), body = VALUES(body);
 
 -- name: remove_documents
-DELETE FROM rota_documents WHERE collection = %(collection)s AND name IN %(ids)s;
+DELETE FROM rota_documents WHERE collection = %(collection)s AND name IN (%(keys)s);
 
 -- name: job_columns
--- What rota.stores.rows.decode_job reads, in its order, and two more.
+-- What rota.stores.rows.decode_job reads, in its order.
     id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
-    attempt_count, loss_count, last_error, ending,
+    attempt_count, loss_count, CONVERT(last_error USING utf8mb4), ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
-    last_token, deferral, idempotency_key, occurrence, body, is_awaited, set_aside
+    last_token, CONVERT(deferral USING utf8mb4), CONVERT(idempotency_key USING utf8mb4),
+    CONVERT(occurrence USING utf8mb4), body
 
--- name: insert_jobs
+-- name: insert_job
 -- In the order of unit.encode. Fails if a job exists by id or identity.
 INSERT INTO rota_jobs (
     id, tenant, queue, kind, priority, status, due_at, is_due, created_at, updated_at, ended_at,
@@ -117,9 +118,9 @@ INSERT INTO rota_jobs (
     open_count, set_aside, body, identity, on_parent_failure, label
 ) VALUES :rows
 
--- name: update_jobs
+-- name: move_job
 -- For jobs that exist and are locked: all that a change or an amendment may write.
--- include: insert_jobs
+-- include: insert_job
 ON DUPLICATE KEY UPDATE
     queue = VALUES(queue), kind = VALUES(kind), priority = VALUES(priority),
     status = VALUES(status), due_at = VALUES(due_at), is_due = VALUES(is_due),
@@ -129,12 +130,16 @@ ON DUPLICATE KEY UPDATE
     lease_worker = VALUES(lease_worker), lease_taken_at = VALUES(lease_taken_at),
     lease_until = VALUES(lease_until), last_token = VALUES(last_token),
     deferral = VALUES(deferral), identity = VALUES(identity), label = VALUES(label),
-    body = VALUES(body);
+    body = VALUES(body)
+
+-- name: amend_job
+-- include: move_job
 
 -- name: read_jobs
 SELECT
 -- include: job_columns
-FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN %(ids)s ORDER BY id
+    , is_awaited
+FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN (%(ids)s) ORDER BY id
 
 -- name: lock_jobs
 -- include: read_jobs
@@ -143,15 +148,15 @@ FOR UPDATE;
 -- name: lock_twins
 SELECT
 -- include: job_columns
-FROM rota_jobs FORCE INDEX (jobs_identity) WHERE identity IN %(identities)s FOR UPDATE;
+FROM rota_jobs FORCE INDEX (jobs_identity) WHERE identity IN (%(identities)s) FOR UPDATE;
 
 -- name: lock_statuses
-SELECT id, status FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN %(ids)s ORDER BY id FOR UPDATE;
+SELECT id, status FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN (%(ids)s) ORDER BY id FOR UPDATE;
 
 -- name: lock_waiting
 SELECT id, tenant, queue, due_at, open_count, on_parent_failure
 FROM rota_jobs FORCE INDEX (PRIMARY)
-WHERE id IN %(ids)s AND status = 'PENDING'
+WHERE id IN (%(ids)s) AND status = 'PENDING'
 ORDER BY id
 FOR UPDATE;
 
@@ -160,11 +165,11 @@ FOR UPDATE;
 SELECT name FROM rota_locks WHERE name = %(name)s FOR UPDATE;
 
 -- name: find_children
-SELECT parent, child FROM rota_dependencies FORCE INDEX (PRIMARY) WHERE parent IN %(ids)s;
+SELECT parent, child FROM rota_dependencies FORCE INDEX (PRIMARY) WHERE parent IN (%(ids)s);
 
 -- name: find_parents
 SELECT child, parent FROM rota_dependencies FORCE INDEX (dependencies_by_child)
-WHERE child IN %(ids)s
+WHERE child IN (%(ids)s)
 ORDER BY child, parent;
 
 -- name: find_ended
@@ -175,31 +180,31 @@ WHERE ended_at < %(before)s
 ORDER BY ended_at, id
 LIMIT %(limit)s;
 
--- name: add_dependencies
+-- name: add_dependency
 INSERT IGNORE INTO rota_dependencies (parent, child) VALUES :rows;
 
--- name: add_attempts
+-- name: add_attempt
 REPLACE INTO rota_attempts (
     job_id, token, number, worker, started_at, ended_at, outcome, error, traceback, log
 ) VALUES :rows;
 
--- name: keep_results
+-- name: keep_result
 REPLACE INTO rota_results (job_id, body) VALUES :rows;
 
 -- name: mark_awaited
-UPDATE rota_jobs FORCE INDEX (PRIMARY) SET is_awaited = 1 WHERE id IN %(ids)s;
+UPDATE rota_jobs FORCE INDEX (PRIMARY) SET is_awaited = 1 WHERE id IN (%(ids)s);
 
 -- name: count_open
-UPDATE rota_jobs FORCE INDEX (PRIMARY) SET open_count = %(open_count)s WHERE id IN %(ids)s;
+UPDATE rota_jobs FORCE INDEX (PRIMARY) SET open_count = %(open_count)s WHERE id IN (%(ids)s);
 
--- name: place_jobs
+-- name: place_job
 -- PENDING jobs become READY or BLOCKED; a skipped one has an ending and an error.
 UPDATE rota_jobs FORCE INDEX (PRIMARY) SET
-    status = %(status)s, updated_at = %(now)s, open_count = %(open_count)s,
+    status = %(status)s, updated_at = %(now)s,
     is_due = IF(%(status)s = 'READY', due_at <= %(now)s, NULL),
     ended_at = IF(%(status)s = 'BLOCKED', %(now)s, NULL),
     ending = COALESCE(%(ending)s, ending), last_error = COALESCE(%(error)s, last_error)
-WHERE id IN %(ids)s;
+WHERE id IN (%(ids)s);
 
 -- name: set_aside
 UPDATE rota_jobs FORCE INDEX (PRIMARY) SET
@@ -208,21 +213,21 @@ UPDATE rota_jobs FORCE INDEX (PRIMARY) SET
 WHERE id = %(job_id)s;
 
 -- name: remove_dependencies
-DELETE FROM rota_dependencies WHERE child IN %(ids)s;
+DELETE FROM rota_dependencies WHERE child IN (%(ids)s);
 
 -- name: remove_attempts
-DELETE FROM rota_attempts WHERE job_id IN %(ids)s;
+DELETE FROM rota_attempts WHERE job_id IN (%(ids)s);
 
--- name: remove_results
-DELETE FROM rota_results WHERE job_id IN %(ids)s;
+-- name: remove_result
+DELETE FROM rota_results WHERE job_id IN (%(ids)s);
 
--- name: remove_jobs
-DELETE rota_jobs FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN %(ids)s;
+-- name: remove_job
+DELETE rota_jobs FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN (%(ids)s);
 
 -- name: lock_plain
 -- Of these jobs, those that may end without a look at others.
 SELECT id, tenant, last_token FROM rota_jobs FORCE INDEX (PRIMARY)
-WHERE id IN %(ids)s AND status = 'RUNNING' AND is_awaited = 0
+WHERE id IN (%(ids)s) AND status = 'RUNNING' AND is_awaited = 0
 ORDER BY id
 FOR UPDATE;
 
@@ -248,7 +253,7 @@ LIMIT %(limit)s
 FOR UPDATE SKIP LOCKED;
 
 -- name: mark_due
-UPDATE rota_jobs FORCE INDEX (PRIMARY) SET is_due = 1 WHERE id IN %(ids)s;
+UPDATE rota_jobs FORCE INDEX (PRIMARY) SET is_due = 1 WHERE id IN (%(ids)s);
 
 -- name: next_partition
 -- The first partition from a tenant and queue on, and when its first job is due.
@@ -289,15 +294,15 @@ SELECT id, tenant, queue, priority, created_at FROM (
     ORDER BY priority DESC, created_at, id
     LIMIT %(seen)s
 ) AS first
-WHERE (%(any_kind)s OR kind IN %(kinds)s)
-    AND (%(any_label)s OR label IS NULL OR label IN %(labels)s) AND id NOT IN %(passed_over)s
+WHERE (COALESCE(%(kinds)s) IS NULL OR kind IN (%(kinds)s))
+    AND (COALESCE(%(labels)s) IS NULL OR label IS NULL OR label IN (%(labels)s)) AND id NOT IN (%(passed_over)s)
 ORDER BY priority DESC, created_at, id
 LIMIT %(limit)s
 
 -- name: take_chosen
 SELECT
 -- include: job_columns
-FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN %(ids)s AND is_due = 1
+FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id IN (%(ids)s) AND is_due = 1
 ORDER BY id
 FOR UPDATE SKIP LOCKED;
 
@@ -307,7 +312,7 @@ UPDATE rota_jobs FORCE INDEX (PRIMARY) SET
     status = 'RUNNING', is_due = NULL, updated_at = %(now)s, last_token = last_token + 1,
     lease_token = last_token, lease_worker = %(worker)s, lease_taken_at = %(now)s,
     lease_until = %(until)s
-WHERE id IN %(ids)s;
+WHERE id IN (%(ids)s);
 
 -- name: count_running
 SELECT tenant, queue, COUNT(*) FROM rota_jobs FORCE INDEX (jobs_leased)
@@ -317,10 +322,10 @@ GROUP BY tenant, queue;
 -- name: extend_leases
 -- %(held)s are pairs of id and token.
 UPDATE rota_jobs FORCE INDEX (PRIMARY) SET lease_until = GREATEST(lease_until, %(until)s)
-WHERE id IN %(ids)s AND (id, lease_token) IN %(held)s;
+WHERE id IN (%(ids)s) AND (id, lease_token) IN (%(held)s);
 
 -- name: read_tokens
-SELECT id, lease_token FROM rota_jobs WHERE id IN %(ids)s AND lease_token IS NOT NULL;
+SELECT id, lease_token FROM rota_jobs WHERE id IN (%(ids)s) AND lease_token IS NOT NULL;
 
 -- name: find_expired
 SELECT
@@ -334,59 +339,78 @@ LIMIT %(limit)s;
 -- name: first_later
 -- Jobs of other tenants are passed over in the index.
 SELECT later_at FROM rota_jobs FORCE INDEX (jobs_later)
-WHERE later_at IS NOT NULL AND (%(any_tenant)s OR tenant IN %(tenants)s)
+WHERE later_at IS NOT NULL AND (COALESCE(%(tenants)s) IS NULL OR tenant IN (%(tenants)s))
 ORDER BY later_at
 LIMIT 1;
 
 -- name: first_later_of_queue
 SELECT later_at FROM rota_jobs FORCE INDEX (jobs_later_by_queue)
-WHERE queue = %(queue)s AND later_at IS NOT NULL AND (%(any_tenant)s OR tenant IN %(tenants)s)
+WHERE queue = %(queue)s AND later_at IS NOT NULL AND (COALESCE(%(tenants)s) IS NULL OR tenant IN (%(tenants)s))
 ORDER BY later_at
 LIMIT 1;
 
 -- name: read_results
 SELECT kept.job_id, kept.body FROM rota_results AS kept
 STRAIGHT_JOIN rota_jobs AS job ON job.id = kept.job_id
-WHERE kept.job_id IN %(ids)s AND job.tenant = %(tenant)s;
+WHERE kept.job_id IN (%(ids)s) AND job.tenant = %(tenant)s;
 
 -- name: find_dependents
 SELECT
 -- include: job_columns
 FROM rota_jobs
 WHERE tenant = %(tenant)s
-    AND id IN (SELECT child FROM rota_dependencies WHERE parent IN %(ids)s)
+    AND id IN (SELECT child FROM rota_dependencies WHERE parent IN (%(ids)s))
 ORDER BY id
 LIMIT %(limit)s;
 
--- name: accepted
--- What a list asks of a job; NULL for any. The index is one for all jobs, for a status, for series,
--- or for dead letters.
-FROM rota_jobs FORCE INDEX (:index)
-WHERE tenant = %(tenant)s AND created_at BETWEEN %(first)s AND %(last)s
+-- name: listed
+-- What a list asks of a job; NULL for any. :jobs is one of the lists below.
+    :jobs
+    AND tenant = %(tenant)s AND created_at BETWEEN %(first)s AND %(last)s
     AND priority BETWEEN %(lowest)s AND %(highest)s
     AND (%(queue)s IS NULL OR queue = %(queue)s) AND (%(status)s IS NULL OR status = %(status)s)
     AND (%(is_recurring)s IS NULL OR COALESCE(is_recurring, 0) = %(is_recurring)s)
-    AND (%(series_status)s IS NULL OR series_status = %(series_status)s) AND set_aside IS NULL
-    AND (NOT %(only_dead)s OR is_dead = 1)
 
--- name: find_jobs
+-- name: find_listed
 SELECT
 -- include: job_columns
--- include: accepted
+-- include: listed
     AND (created_at < %(after)s OR id > %(after_id)s)
 ORDER BY created_at DESC, id
 LIMIT %(limit)s;
 
--- name: count_accepted
+-- name: count_listed
 SELECT COUNT(*) FROM (
     SELECT 1
--- include: accepted
+-- include: listed
     LIMIT %(limit)s
 ) AS counted;
 
+-- name: list_any
+FROM rota_jobs FORCE INDEX (jobs_listed) WHERE set_aside IS NULL
+
+-- name: list_of_status
+FROM rota_jobs FORCE INDEX (jobs_by_status) WHERE set_aside IS NULL
+
+-- name: list_recurring
+-- For jobs that recur, of one status.
+FROM rota_jobs FORCE INDEX (jobs_recurring) WHERE series_status = %(status)s AND set_aside IS NULL
+
+-- name: list_dead
+FROM rota_jobs FORCE INDEX (jobs_dead) WHERE is_dead = 1 AND set_aside IS NULL
+
+-- name: attempt_columns
+-- What rota.stores.rows.decode_attempt reads, in its order.
+    job_id, token, number, worker, started_at, ended_at, outcome, CONVERT(error USING utf8mb4),
+    CONVERT(traceback USING utf8mb4), CONVERT(log USING utf8mb4)
+
 -- name: read_attempts
-SELECT job_id, token, number, worker, started_at, ended_at, outcome, error, traceback, log
-FROM rota_attempts WHERE job_id IN %(ids)s ORDER BY job_id, token;
+SELECT
+-- include: attempt_columns
+FROM rota_attempts
+WHERE job_id = %(job_id)s
+    AND EXISTS (SELECT 1 FROM rota_jobs WHERE id = %(job_id)s AND tenant = %(tenant)s)
+ORDER BY token;
 
 -- name: survey
 -- The fields of a QueueDepth for each queue. No COMPLETED job is in any of these indexes.
@@ -412,26 +436,47 @@ FROM (
 GROUP BY queue
 ORDER BY queue;
 
--- name: measure_documents
-SELECT collection, name, LENGTH(body) FROM rota_documents
-WHERE collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s)
-ORDER BY collection, name
-LIMIT %(limit)s;
-
 -- name: dump_documents
-SELECT collection, name, version, body FROM rota_documents
-WHERE (collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s))
-    AND (collection < %(last_collection)s OR (collection = %(last_collection)s AND name <= %(last)s))
+-- As many as make up 4 MiB, at least one.
+SELECT collection, name, version, body
+FROM (
+    SELECT collection, name, SUM(size) OVER (ORDER BY collection, name) - size AS bytes_before
+    FROM (
+        SELECT collection, name, LENGTH(body) AS size FROM rota_documents
+        WHERE collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s)
+        ORDER BY collection, name
+        LIMIT %(limit)s
+    ) AS following
+) AS sized
+JOIN rota_documents USING (collection, name)
+WHERE bytes_before < 4194304
 ORDER BY collection, name;
 
--- name: measure_jobs
-SELECT id, LENGTH(body) FROM rota_jobs FORCE INDEX (PRIMARY)
-WHERE id > %(after)s
-ORDER BY id
-LIMIT %(limit)s;
+-- name: dump_jobs
+-- As many as make up 4 MiB, at least one.
+SELECT
+-- include: job_columns
+    , CONVERT(set_aside USING utf8mb4)
+FROM (
+    SELECT id, SUM(size) OVER (ORDER BY id) - size AS bytes_before
+    FROM (
+        SELECT id, LENGTH(body) AS size FROM rota_jobs FORCE INDEX (PRIMARY)
+        WHERE id > %(after)s
+        ORDER BY id
+        LIMIT %(limit)s
+    ) AS following
+) AS sized
+JOIN rota_jobs USING (id)
+WHERE bytes_before < 4194304
+ORDER BY id;
+
+-- name: dump_attempts
+SELECT
+-- include: attempt_columns
+FROM rota_attempts WHERE job_id BETWEEN %(first)s AND %(last)s ORDER BY job_id, token;
 
 -- name: dump_results
-SELECT job_id, body FROM rota_results WHERE job_id IN %(ids)s;
+SELECT job_id, body FROM rota_results WHERE job_id BETWEEN %(first)s AND %(last)s;
 
 -- name: read_wakeups
 SELECT id, sender, places FROM rota_wakeups WHERE id > %(after)s;
@@ -444,4 +489,4 @@ DELETE FROM rota_wakeups WHERE id < %(before)s;
 
 -- name: find_unended
 SELECT id FROM rota_jobs
-WHERE tenant = %(tenant)s AND id IN %(ids)s AND status NOT IN ('COMPLETED', 'FAILED', 'BLOCKED');
+WHERE tenant = %(tenant)s AND id IN (%(ids)s) AND status NOT IN ('COMPLETED', 'FAILED', 'BLOCKED');

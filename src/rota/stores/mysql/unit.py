@@ -1,82 +1,37 @@
-"""The kernel's queries, and the commit of its writes, in one transaction; and two native paths."""
+"""Units of work on MariaDB and MySQL, and two native paths beside them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from asyncmy import errors
 from msgspec.structs import replace
 
-from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus
-from rota.stores import rows as rows_module
+from rota.jobs import Attempt, Change, Job, JobId
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity, identity_of
-from rota.stores.kernel.records import UNREADABLE_COPY, load_jobs, seal
+from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
-from rota.stores.kernel.unit import (
-    Committed,
-    Ended,
-    NewJob,
-    Plan,
-    Query,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
-    Stored,
-    Waiting,
-    Writes,
-    run_async,
-)
+from rota.stores.kernel.unit import Committed, NewJob, Plan
 from rota.stores.mysql.connections import DUPLICATE, Session, code_of
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
 from rota.stores.rows import (
     Row,
-    decode_job,
     encode_attempt,
     encode_job,
     encode_unreadable,
     read_payload,
-    to_instant,
     to_micros,
 )
+from rota.stores.sql import unit
 
 Answer = TypeVar("Answer")
 
-AWAITED_AT = 22
-_BODY_AT = 21
 _encode_json = msgspec.json.Encoder().encode
-
-
-def read_text(value: Any) -> Any:
-    """A name as text; other values as they are."""
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def read_row(row: Row) -> Row:
-    """The columns of a job with their names as text."""
-    return (*map(read_text, row[:_BODY_AT]), *row[_BODY_AT:])
-
-
-def decode(row: Row) -> Job:
-    """The job in ``job_columns``; DamagedJobError if they are not a job's."""
-    try:
-        return decode_job(read_row(row))
-    except UnicodeDecodeError as error:
-        raise DamagedJobError(row[0].decode(), str(error)) from error
-
-
-def decode_readable(rows: Iterable[Row], *, skips_damaged: bool = True) -> list[Job]:
-    """As that of ``rows``."""
-    return rows_module.decode_readable(rows, decode, skips_damaged=skips_damaged)
 
 
 def encode(job: Job, now: datetime, open_count: int = 0, *, is_awaited: bool = False) -> Row:
@@ -106,16 +61,14 @@ async def insert(
     if is_native and not any(job.dependencies for job in jobs):
         try:
             async with session.transaction():
-                await session.write(QUERIES.insert_jobs, rows)
+                await session.write(QUERIES.insert_job, rows)
         except errors.IntegrityError as error:
             if code_of(error) != DUPLICATE:
                 raise
         else:
             ready = {(job.tenant, job.queue) for job in jobs}
             return Committed([Inserted(job) for job in jobs], ready)
-    copies = [
-        replace(job, payload=read_payload(row[:28])) for job, row in zip(jobs, rows, strict=True)
-    ]
+    copies = [replace(job, payload=read_payload(row)) for job, row in zip(jobs, rows, strict=True)]
     return await run_plan(session, edits.insert(copies, now))
 
 
@@ -135,12 +88,10 @@ async def apply(
 
 async def _complete(session: Session, changes: Sequence[Change]) -> set[JobId]:
     """Complete each job that has no dependents, if its change still holds; which ones."""
-    locked = {
-        (job_id.decode(), tenant.decode(), token)
-        for job_id, tenant, token in await session.fetch_of(
-            QUERIES.lock_plain, [change.job_id for change in changes]
-        )
-    }
+    if not changes:
+        return set()
+    ids = sorted(change.job_id for change in changes)
+    locked = set(await session.fetch(QUERIES.lock_plain, ids=ids))
     held = [one for one in changes if (one.job_id, one.job.tenant, one.expected_token) in locked]
     if held:
         rows = [
@@ -153,9 +104,9 @@ async def _complete(session: Session, changes: Sequence[Change]) -> set[JobId]:
         ]
         await session.fetch(QUERIES.complete_jobs, rows=_encode_json(rows).decode())
         results = [(one.job_id, one.result) for one in held if one.result is not None]
-        await session.write(QUERIES.keep_results, results)
+        await session.write(QUERIES.keep_result, results)
         attempts = [one.attempt for one in held if one.attempt is not None]
-        await session.write(QUERIES.add_attempts, map(_encode_attempt, attempts))
+        await session.write(QUERIES.add_attempt, map(_encode_attempt, attempts))
     return {one.job_id for one in held}
 
 
@@ -163,161 +114,58 @@ def _encode_attempt(attempt: Attempt) -> Row:
     return (*encode_attempt(attempt), attempt.traceback, attempt.log)
 
 
-class Unit:
-    """Answers the queries of a plan inside a transaction, and writes what it decides.
+class Unit(unit.Unit[Session]):
+    """A unit of work in a transaction; rows are locked in the order of their ids."""
 
-    Whatever a plan may write is locked when it is read. What does not exist yet cannot be locked:
-    if another transaction creates it first, the server reports a duplicate, and a new plan runs.
-    """
+    async def _find_twins(self, identities: Collection[Identity]) -> list[Row]:
+        digests = [digest(each) for each in identities]
+        return await self._session.fetch(QUERIES.lock_twins, identities=digests)
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def run(self, plan: Plan[Answer]) -> Committed[Answer]:
-        """Run the plan and write its decision."""
-        decision = await run_async(plan, self._answer)
-        await self._write(decision.writes)
-        return Committed.of(*decision)
-
-    async def _answer(self, query: Query) -> Any:
-        fetch_of = self._session.fetch_of
-        answer: Any
-        match query:
-            case ReadJobs(job_ids, skips_damaged):
-                rows = await fetch_of(QUERIES.lock_jobs, job_ids)
-                awaited = {row[0].decode() for row in rows if row[AWAITED_AT]}
-                jobs = decode_readable(rows, skips_damaged=skips_damaged)
-                answer = {job.id: Stored(job, job.id in awaited) for job in jobs}
-            case ReadStatuses(job_ids):
-                rows = await fetch_of(QUERIES.lock_statuses, job_ids)
-                answer = {job_id.decode(): status.decode() for job_id, status in rows}
-            case ReadTwins(identities):
-                digests = [digest(each) for each in identities]
-                rows = await self._session.fetch(QUERIES.lock_twins, identities=digests)
-                answer = [decode(row) for row in rows]
-            case ReadWaiting(parents, is_deep):
-                answer = await self._read_waiting(parents, is_deep=is_deep)
-            case ReadAncestors(job_ids):
-                answer = await self._read_ancestors(job_ids)
-            case ReadDependents(job_ids):
-                answer = await self._read_links(QUERIES.find_children, job_ids)
-            case ReadEnded():
-                answer = await self._read_ended(query)
-            case _:
-                raise TypeError(f"unknown query: {query!r}")
-        return answer
-
-    async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
+    async def _find_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Row]:
         """Level by level: who depends on a job is read once the job is locked."""
-        found: dict[JobId, Waiting] = {}
-        parents_of: defaultdict[JobId, list[JobId]] = defaultdict(list)
+        found: list[Row] = []
+        seen: set[JobId] = set()
         level = set(parents)
         while level:
-            links = await self._read_links(QUERIES.find_children, level)
-            for parent, children in links.items():
+            parents_of: defaultdict[JobId, list[JobId]] = defaultdict(list)
+            for parent, children in (await self._read_links(QUERIES.find_children, level)).items():
                 for child in children:
                     parents_of[child].append(parent)
-            new = {child for children in links.values() for child in children} - found.keys()
-            for row in await self._session.fetch_of(QUERIES.lock_waiting, new):
-                job_id, tenant, queue, due_at, open_count, policy = map(read_text, row)
-                due = to_instant(due_at)
-                found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (), policy)
-            level = new & found.keys() if is_deep else set()
-        return [one._replace(parents=tuple(parents_of[each])) for each, one in found.items()]
+            rows = await self._session.fetch(QUERIES.lock_waiting, ids=sorted(parents_of))
+            found += [(*row[:-1], each, row[-1]) for row in rows for each in parents_of[row[0]]]
+            level = {row[0] for row in rows} - seen if is_deep else set()
+            seen |= level
+        return found
 
-    async def _read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
+    async def _find_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, list[JobId]]:
         await self._session.fetch(QUERIES.lock_row, name="dependencies")
-        found: dict[JobId, tuple[JobId, ...]] = {}
+        found: dict[JobId, list[JobId]] = {}
         level = set(job_ids)
         while level:
             links = await self._read_links(QUERIES.find_parents, level)
-            found |= {child: tuple(parents) for child, parents in links.items()}
+            found |= links
             level = {parent for parents in links.values() for parent in parents} - found.keys()
         return found
 
-    async def _read_ended(self, query: ReadEnded) -> list[Ended]:
+    async def _lock_ended(self, job_ids: Sequence[JobId]) -> Collection[JobId]:
         """Once they are locked, they gain no dependent: those that just did are left out."""
-        rows = await self._session.fetch(
-            QUERIES.find_ended,
-            before=to_micros(query.before),
-            after=to_micros(query.after.ended_at),
-            after_id=query.after.job_id,
-            limit=query.limit,
+        locked: dict[JobId, str] = dict(
+            await self._session.fetch(QUERIES.lock_statuses, ids=sorted(job_ids))
         )
-        ids = [job_id.decode() for _, job_id in rows]
-        locked: dict[bytes, bytes] = dict(await self._session.fetch_of(QUERIES.lock_statuses, ids))
-        children = await self._read_links(QUERIES.find_children, ids)
-        parents = await self._read_links(QUERIES.find_parents, ids)
-        return [
-            Ended(to_instant(ended_at), job_id, tuple(parents.get(job_id, ())))
-            for (ended_at, key), job_id in zip(rows, ids, strict=True)
-            if key in locked and job_id not in children
-        ]
+        return locked.keys() - await self._read_links(QUERIES.find_children, job_ids)
 
-    async def _read_links(
-        self, statement: str, job_ids: Collection[JobId]
-    ) -> dict[JobId, list[JobId]]:
-        links: defaultdict[JobId, list[JobId]] = defaultdict(list)
-        for one, other in await self._session.fetch_of(statement, job_ids):
-            links[one.decode()].append(other.decode())
-        return dict(links)
+    def _encode_new(self, new: NewJob, now: datetime) -> Row:
+        row = encode(new.job, now, new.open_count, is_awaited=new.is_awaited)
+        return row if new.unreadable is None else encode_unreadable(row, new.unreadable)
 
-    async def _write(self, writes: Writes) -> None:
-        session, now = self._session, writes.now
-        await session.write(
-            QUERIES.insert_jobs, [_encode_new(new, now) for _, new in sorted(writes.new.items())]
-        )
-        changed = writes.moved | {job_id: one.job for job_id, one in writes.amended.items()}
-        rows = [encode(job, now) for _, job in sorted(changed.items())]
-        await session.write(QUERIES.update_jobs, rows)
-        await self._link(writes)
-        await self._place(writes)
-        await session.write(QUERIES.add_attempts, map(_encode_attempt, writes.attempts))
-        await session.write(QUERIES.keep_results, sorted(writes.results.items()))
-        await session.fetch_of(QUERIES.remove_results, writes.without_results | writes.removed)
-        await session.fetch_of(QUERIES.remove_attempts, writes.without_attempts | writes.removed)
-        await session.fetch_of(QUERIES.remove_dependencies, writes.removed)
-        await session.fetch_of(QUERIES.remove_jobs, writes.removed)
+    def _encode_move(self, job: Job, now: datetime) -> Row:
+        return encode(job, now)
 
-    async def _link(self, writes: Writes) -> None:
-        """Write what new and amended jobs depend on, and for how many they wait."""
-        relinked = [one for one in writes.amended.values() if one.open_count is not None]
-        ids = [one.job.id for one in relinked]
-        await self._session.fetch_of(QUERIES.remove_dependencies, ids)
-        linked = [one.job for one in writes.new.values()] + [one.job for one in relinked]
-        links = sorted((parent, job.id) for job in linked for parent in job.dependencies)
-        await self._session.write(QUERIES.add_dependencies, links)
-        for one in relinked:
-            await self._session.fetch_of(
-                QUERIES.count_open, [one.job.id], open_count=one.open_count
-            )
-        await self._session.fetch_of(QUERIES.mark_awaited, writes.awaited)
+    def _encode_amendment(self, job: Job, now: datetime) -> Row:
+        return encode(job, now)
 
-    async def _place(self, writes: Writes) -> None:
-        """Write PENDING jobs that wait for less, or for nothing more; equal ones together."""
-        groups: defaultdict[tuple[Any, ...], list[JobId]] = defaultdict(list)
-        for job_id, one in writes.placed.items():
-            groups[one.status, one.open_count, one.ending, one.error].append(job_id)
-        for (status, open_count, ending, error), ids in groups.items():
-            if status is JobStatus.PENDING:
-                await self._session.fetch_of(QUERIES.count_open, ids, open_count=open_count)
-                continue
-            await self._session.fetch_of(
-                QUERIES.place_jobs,
-                ids,
-                status=status,
-                open_count=open_count,
-                ending=ending,
-                error=error,
-                now=to_micros(writes.now),
-            )
-
-
-def _encode_new(new: NewJob, now: datetime) -> Row:
-    row = encode(new.job, now, new.open_count, is_awaited=new.is_awaited)
-    if new.unreadable is None:
-        return row
-    return (*encode_unreadable(row[:28], UNREADABLE_COPY, seal(new.unreadable)), *row[28:])
+    async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
+        await self._session.write(QUERIES.add_attempt, map(_encode_attempt, attempts))
 
 
 async def load(session: Session, records: Sequence[Record], now: datetime) -> int:
@@ -326,9 +174,9 @@ async def load(session: Session, records: Sequence[Record], now: datetime) -> in
     async with session.transaction():
         found: set[tuple[str, str]] = set()
         for collection in sorted({each for each, _ in documents}):
-            keys = [key for each, key in documents if each == collection]
-            rows = await session.fetch_of(QUERIES.lock_documents, keys, collection=collection)
-            found |= {(collection, key.decode()) for key, _ in rows}
+            keys = sorted(key for each, key in documents if each == collection)
+            rows = await session.fetch(QUERIES.lock_documents, keys=keys, collection=collection)
+            found |= {(collection, key) for key, _ in rows}
         new = [each for name, each in sorted(documents.items()) if name not in found]
         await session.write(QUERIES.create_documents, new)
         return len(new) + (await Unit(session).run(load_jobs(records, now))).answer

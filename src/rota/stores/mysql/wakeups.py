@@ -138,7 +138,7 @@ class Notices:
             await self._pause(POLL_EVERY)
             with suppress(StoreError):
                 for sender, places in await self._read_rows():
-                    self._ring(sender.decode(), places)
+                    self._ring(sender, places)
                 for tenant, job_ids in list(self._listening.values()):
                     await self._ring_ends(tenant, job_ids)
         self._poller = None
@@ -149,7 +149,7 @@ class Notices:
         elif sender != self._name:
             self._wakeups.ring_partitions(_decode(places))
 
-    async def _read_rows(self) -> list[tuple[bytes, bytes | None]]:
+    async def _read_rows(self) -> list[tuple[str, bytes | None]]:
         """Rows that were not there before. A lower number may be committed after a higher one."""
         after = max(self._seen, default=MOST_ROWS) - MOST_ROWS
         rows = await self._database.run(
@@ -166,9 +166,9 @@ class Notices:
 
     async def _ring_ends(self, tenant: str, job_ids: Collection[JobId]) -> None:
         rows = await self._database.run(
-            lambda session: session.fetch_of(QUERIES.find_unended, job_ids, tenant=tenant)
+            lambda session: session.fetch(QUERIES.find_unended, ids=sorted(job_ids), tenant=tenant)
         )
-        unended = {job_id.decode() for (job_id,) in rows}
+        unended = {job_id for (job_id,) in rows}
         self._wakeups.ring_ends(each for each in job_ids if each not in unended)
 
     async def _pause(self, seconds: float) -> None:

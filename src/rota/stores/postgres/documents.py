@@ -43,7 +43,9 @@ async def scan_page(
     return list(map(Document._make, rows))
 
 
-async def read(statements: Statements, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+async def read_documents(
+    statements: Statements, collection: str, keys: Sequence[str]
+) -> dict[str, Document]:
     """The documents that exist among these keys."""
     rows = await statements.fetch(QUERIES.read_keys, collection, list(keys))
     return {document.key: document for document in map(Document._make, rows)}

@@ -1,38 +1,25 @@
 """Documents in the file, read and written inside a transaction."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 import apsw
 
 from rota.errors import StaleVersionError
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import DocumentWrite
+from rota.stores.sql.read import read_documents, scan_page
 from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.session import Session
+
+__all__ = ["apply_all", "apply_each", "read_documents", "scan_page", "write_all"]
 
 Note = Callable[[DocumentWrite, bool], None]
 """Called after each write in turn: whether it was current and has been applied."""
 
 
-async def scan_page(
-    connection: apsw.Connection, collection: str, after: str, limit: int
-) -> list[Document]:
-    """The documents after a key, in the order of keys."""
-    rows = connection.execute(QUERIES.scan_documents, (collection, after, limit))
-    return [*map(Document._make, rows)]
-
-
-async def read(
-    connection: apsw.Connection, collection: str, keys: Sequence[str]
-) -> dict[str, Document]:
-    """The documents that exist among these keys."""
-    rows = connection.execute(QUERIES.read_documents, (collection, json.dumps(keys)))
-    return {document.key: document for document in map(Document._make, rows)}
-
-
-async def write_all(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> None:
+async def write_all(session: Session, writes: Iterable[DocumentWrite]) -> None:
     """As ``apply_all``."""
-    apply_all(connection, writes)
+    apply_all(session.connection, writes)
 
 
 def apply_each(connection: apsw.Connection, writes: Iterable[DocumentWrite]) -> list[int | None]:

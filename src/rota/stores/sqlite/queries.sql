@@ -127,7 +127,12 @@ SELECT
 FROM json_each(?1) AS wanted
 CROSS JOIN jobs ON jobs.id = wanted.value;
 
--- name: read_statuses
+-- name: lock_jobs
+-- The transaction of the writer has the only write lock.
+-- include: read_jobs
+;
+
+-- name: lock_statuses
 -- ?1 ids
 SELECT jobs.id, jobs.status
 FROM json_each(?1) AS wanted
@@ -529,8 +534,8 @@ SELECT count(*) FROM (
 );
 
 -- name: count_all
--- ?1 tenant, ?2 the most to count. The index is enough.
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE tenant = ?1 LIMIT ?2);
+-- As count_listed, where only the tenant decides: the index is enough.
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE tenant = ?1 LIMIT ?9);
 
 -- name: attempt_columns
 -- What rows.decode_attempt reads, in its order.

@@ -1,7 +1,7 @@
 """The store on a SQLite file: documents and jobs."""
 
 from asyncio import get_running_loop
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_all, apply_each
 from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_jobs
 from rota.stores.sqlite.read import DueCache, NextDue, make_choice
+from rota.stores.sqlite.session import Session, finish
 from rota.stores.sqlite.threads import OpenFile, Reader, Writer
 from rota.stores.sqlite.unit import (
     Submitted,
@@ -47,7 +48,7 @@ from rota.triggers.zone import to_utc
 Answer = TypeVar("Answer")
 
 
-class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
+class SqliteStore(OpenFile, SqlVerbs[Session]):
     """A store in one file, for every process on this host that opens it.
 
     It belongs to the process that opened it: a forked child is refused and opens its own. A
@@ -115,7 +116,9 @@ class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
         """
         submitted = Submitted.of(jobs, to_utc(now, "now"))
         with self._joined(connection) as joined:
-            return insert_jobs(joined, submitted, is_native=self.uses_native_paths).answer
+            return insert_jobs(
+                joined.connection, submitted, is_native=self.uses_native_paths
+            ).answer
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """See ``JobStore.lease``.
@@ -214,8 +217,8 @@ class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
         await super().close()
         self._wakeups.close()
 
-    async def _run(self, work: Work[apsw.Connection, Answer]) -> Answer:
-        return await self._open_reader().run(lambda connection: _finish(work(connection)))
+    async def _run(self, work: Work[Session, Answer]) -> Answer:
+        return await self._open_reader().run(lambda connection: finish(work(Session(connection))))
 
     async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         return await self._commit(lambda connection: commit_plan(connection, make_plan()))
@@ -233,13 +236,3 @@ class SqliteStore(OpenFile, SqlVerbs[apsw.Connection]):
     def _wake(self, committed: Committed[Any]) -> None:
         self._wakeups.ring_partitions(committed.ready)
         self._wakeups.ring_ends(committed.ended)
-
-
-def _finish(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The result of a coroutine that never waits."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        answer: Answer = end.value
-        return answer
-    raise RuntimeError("work on a file has nothing to wait for")

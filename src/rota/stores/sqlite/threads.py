@@ -30,6 +30,7 @@ from rota.stores.sqlite.connection import (
     transaction,
 )
 from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.session import Session
 from rota.stores.sqlite.translation import translate, translated
 
 MOST_WRITES_TOGETHER = 20_000
@@ -355,13 +356,13 @@ class OpenFile(ClosableStore):
         return self._writer
 
     @contextmanager
-    def _joined(self, connection: object) -> Iterator[apsw.Connection]:
+    def _joined(self, connection: object) -> Iterator[Session]:
         """The caller's own connection, in its open transaction; an error leaves that as it was."""
         self._refuse_when_unusable()
         path = self._settings.path
         joined = _check_connection(connection, path)
         with translated(path), joined:  # a savepoint
-            yield joined
+            yield Session(joined)
 
 
 def _check_connection(connection: object, path: Path) -> apsw.Connection:

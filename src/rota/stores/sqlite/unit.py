@@ -1,55 +1,36 @@
 """The kernel's queries, and the commit of its writes, in a transaction of the writer."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 import apsw
 from msgspec.structs import replace
 
-from rota.jobs import Change, Job, JobId, JobStatus
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
+from rota.stores.kernel.identity import Identity
 from rota.stores.kernel.placement import made_ready
-from rota.stores.kernel.records import UNREADABLE_COPY, load_jobs, seal
+from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
-from rota.stores.kernel.unit import (
-    Amended,
-    Committed,
-    Ended,
-    NewJob,
-    Plan,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
-    Stored,
-    Waiting,
-    Writes,
-    run,
-)
+from rota.stores.kernel.unit import Committed, NewJob, Plan, Writes
 from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
 from rota.stores.rows import (
     Row,
-    decode_job,
-    decode_readable,
     encode_amendment,
     encode_attempt,
-    encode_ids,
     encode_job,
     encode_move,
     encode_reports,
     encode_unreadable,
     read_payload,
-    to_instant,
     to_micros,
 )
+from rota.stores.sql import unit
 from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.session import Session, finish
 
 Answer = TypeVar("Answer")
-Write: TypeAlias = Callable[[str, Sequence[Row]], None]
 
 MOST_NARROW = 50
 """A job with more dependencies than this has the count of the open ones apart from its row."""
@@ -57,9 +38,7 @@ MOST_NARROW = 50
 
 def commit_plan(connection: apsw.Connection, plan: Plan[Answer]) -> Committed[Answer]:
     """Run a plan of the kernel and write what it decides."""
-    decision = run(plan, lambda query: _ANSWERS[type(query)](connection, query))
-    _commit(connection, decision.writes)
-    return Committed.of(*decision)
+    return finish(Unit(Session(connection)).run(plan))
 
 
 class Submitted(NamedTuple):
@@ -176,136 +155,64 @@ def load(connection: apsw.Connection, records: Sequence[Record], now: datetime) 
     return new_count + connection.total_changes() - before
 
 
-def _read_jobs(connection: apsw.Connection, query: ReadJobs) -> dict[JobId, Stored]:
-    rows = connection.execute(QUERIES.read_jobs, (encode_ids(query.job_ids),)).fetchall()
-    awaited = {row[0] for row in rows if row[-1]}
-    jobs = decode_readable(rows, skips_damaged=query.skips_damaged)
-    return {job.id: Stored(job, job.id in awaited) for job in jobs}
+class Unit(unit.Unit[Session]):
+    """A unit of work in a transaction of the writer, which has the only write lock."""
 
+    async def _find_twins(self, identities: Collection[Identity]) -> list[Row]:
+        fetch = self._session.fetch
+        return [
+            row for one in identities for row in await fetch(QUERIES.find_twin, **one._asdict())
+        ]
 
-def _read_statuses(connection: apsw.Connection, query: ReadStatuses) -> dict[JobId, str]:
-    return dict(connection.execute(QUERIES.read_statuses, (encode_ids(query.job_ids),)))
+    async def _find_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Row]:
+        statement = QUERIES.find_waiting_deep if is_deep else QUERIES.find_waiting
+        return list(await self._session.fetch(statement, ids=list(parents)))
 
+    async def _find_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, list[JobId]]:
+        return await self._read_links(QUERIES.find_ancestors, job_ids)
 
-def _read_twins(connection: apsw.Connection, query: ReadTwins) -> list[Job]:
-    found = (connection.execute(QUERIES.find_twin, each).fetchone() for each in query.identities)
-    return [decode_job(row) for row in found if row is not None]
+    async def _lock_ended(self, job_ids: Sequence[JobId]) -> Sequence[JobId]:
+        return job_ids
 
+    def _encode_new(self, new: NewJob, now: datetime) -> Row:
+        row = encode_job(new.job, now, new.open_count, is_awaited=new.is_awaited)
+        return row if new.unreadable is None else encode_unreadable(row, new.unreadable)
 
-def _read_waiting(connection: apsw.Connection, query: ReadWaiting) -> list[Waiting]:
-    statement = QUERIES.find_waiting_deep if query.is_deep else QUERIES.find_waiting
-    found: dict[JobId, Waiting] = {}
-    parents: dict[JobId, list[JobId]] = {}
-    for row in connection.execute(statement, (encode_ids(query.parents),)):
-        job_id, tenant, queue, due_at, open_count, parent, policy = row
-        if job_id not in found:
-            due = to_instant(due_at)
-            found[job_id] = Waiting(job_id, tenant, queue, due, open_count, (), policy)
-        parents.setdefault(job_id, []).append(parent)
-    return [one._replace(parents=tuple(parents[job_id])) for job_id, one in found.items()]
+    def _encode_move(self, job: Job, now: datetime) -> Row:
+        return encode_move(job, now)
 
+    def _encode_amendment(self, job: Job, now: datetime) -> Row:
+        return encode_amendment(job, now)
 
-def _read_ancestors(
-    connection: apsw.Connection, query: ReadAncestors
-) -> dict[JobId, tuple[JobId, ...]]:
-    edges = _group(connection.execute(QUERIES.find_ancestors, (encode_ids(query.job_ids),)))
-    return {child: tuple(parents) for child, parents in edges.items()}
+    async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
+        await self._session.write(QUERIES.add_attempt, map(encode_attempt, attempts))
+        await self._session.write(QUERIES.add_report, encode_reports(attempts))
 
+    async def _write(self, writes: Writes) -> None:
+        await self._count_apart(writes)
+        await super()._write(writes)
+        without = writes.without_attempts | writes.removed
+        await self._session.change(QUERIES.remove_reports, without)
 
-def _read_dependents(
-    connection: apsw.Connection, query: ReadDependents
-) -> dict[JobId, list[JobId]]:
-    return _group(connection.execute(QUERIES.find_children, (encode_ids(query.job_ids),)))
+    async def _count_apart(self, writes: Writes) -> None:
+        """Write the counts of open dependencies that are not in the row of their job.
 
-
-def _read_ended(connection: apsw.Connection, query: ReadEnded) -> list[Ended]:
-    rows: list[Row] = list(
-        connection.execute(
-            QUERIES.find_ended,
-            (
-                *(to_micros(query.before), query.limit),
-                *(to_micros(query.after.ended_at), query.after.job_id),
-            ),
-        )
-    )
-    ids = encode_ids(job_id for _, job_id in rows)
-    parents = _group(connection.execute(QUERIES.find_parents, (ids,)))
-    return [
-        Ended(to_instant(ended_at), job_id, tuple(parents.get(job_id, ())))
-        for ended_at, job_id in rows
-    ]
-
-
-def _group(edges: Iterable[tuple[JobId, JobId]]) -> dict[JobId, list[JobId]]:
-    found: dict[JobId, list[JobId]] = {}
-    for key, value in edges:
-        found.setdefault(key, []).append(value)
-    return found
-
-
-_ANSWERS: dict[type, Callable[[apsw.Connection, Any], Any]] = {
-    ReadJobs: _read_jobs,
-    ReadStatuses: _read_statuses,
-    ReadTwins: _read_twins,
-    ReadWaiting: _read_waiting,
-    ReadAncestors: _read_ancestors,
-    ReadDependents: _read_dependents,
-    ReadEnded: _read_ended,
-}
-
-
-def _commit(connection: apsw.Connection, writes: Writes) -> None:
-    now = writes.now
-
-    def write(statement: str, rows: Sequence[Row]) -> None:
-        if rows:
-            connection.executemany(statement, rows)
-
-    write(QUERIES.insert_job, [_encode_new(new, now) for new in writes.new.values()])
-    write(QUERIES.move_job, [encode_move(job, now) for job in writes.moved.values()])
-    write(QUERIES.amend_job, [encode_amendment(one.job, now) for one in writes.amended.values()])
-    relinked = [one for one in writes.amended.values() if one.open_count is not None]
-    write(QUERIES.remove_dependencies, [(one.job.id,) for one in relinked])
-    linked = [one.job for one in writes.new.values()] + [one.job for one in relinked]
-    edges = [(parent, job.id) for job in linked for parent in job.dependencies]
-    write(QUERIES.add_dependency, edges)
-    write(QUERIES.mark_awaited, [(job_id,) for job_id in writes.awaited])
-    _count_open(write, writes, relinked)
-    _place(write, writes)
-    write(QUERIES.add_attempt, [encode_attempt(attempt) for attempt in writes.attempts])
-    write(QUERIES.add_report, encode_reports(writes.attempts))
-    write(QUERIES.keep_result, list(writes.results.items()))
-    write(QUERIES.remove_result, [(job_id,) for job_id in writes.without_results])
-    for statement in (QUERIES.remove_attempts, QUERIES.remove_reports):
-        write(statement, [(job_id,) for job_id in writes.without_attempts])
-    removed = [(job_id,) for job_id in writes.removed]
-    for statement in _REMOVALS:
-        write(statement, removed)
-
-
-_REMOVALS = (
-    QUERIES.remove_dependencies,
-    QUERIES.forget_open,
-    QUERIES.remove_attempts,
-    QUERIES.remove_reports,
-    QUERIES.remove_result,
-    QUERIES.remove_job,
-)
-
-
-def _count_open(write: Write, writes: Writes, relinked: Sequence[Amended]) -> None:
-    """Count the dependencies for which new and amended jobs wait.
-
-    The row of the job has the count, unless it would be too large or has no place for the policy.
-    """
-    recounted = [(one.job, one.open_count or 0) for one in relinked]
-    blocked = [job for job in writes.moved.values() if job.status is JobStatus.BLOCKED]
-    write(QUERIES.forget_open, [(job.id,) for job in (*blocked, *(job for job, _ in recounted))])
-    write(QUERIES.count_open, [(job.id, count) for job, count in recounted])
-    counted = [*((one.job, one.open_count) for one in writes.new.values()), *recounted]
-    write(QUERIES.keep_open, [_encode_open(job, count) for job, count in counted if _is_apart(job)])
-    amended = (one.job for one in writes.amended.values())
-    write(QUERIES.amend_open, [(job.id, job.queue, to_micros(job.due_at)) for job in amended])
+        The row has the count, unless it would be too large or has no place for the policy.
+        """
+        session, placed, amended = self._session, writes.placed.items(), writes.amended.values()
+        recounted = [(one.job, one.open_count) for one in amended if one.open_count is not None]
+        gone = {job.id for job in writes.moved.values() if job.status is JobStatus.BLOCKED}
+        gone |= {each for each, one in placed if one.status is not JobStatus.PENDING}
+        gone |= {job.id for job, _ in recounted} | writes.removed
+        await session.change(QUERIES.forget_open, gone)
+        counted = [*((one.job, one.open_count) for one in writes.new.values()), *recounted]
+        apart = [_encode_open(job, count) for job, count in counted if _is_apart(job)]
+        await session.write(QUERIES.keep_open, apart)
+        jobs = [one.job for one in amended]
+        queued = [(job.id, job.queue, to_micros(job.due_at)) for job in jobs]
+        await session.write(QUERIES.amend_open, queued)
+        pending = [(each, one) for each, one in placed if one.status is JobStatus.PENDING]
+        await session.write(QUERIES.lower_open, [(each, one.open_count) for each, one in pending])
 
 
 def _encode_open(job: Job, count: int) -> Row:
@@ -316,23 +223,3 @@ def _encode_open(job: Job, count: int) -> Row:
 def _is_apart(job: Job) -> bool:
     is_usual = job.on_parent_failure == "block" and len(job.dependencies) <= MOST_NARROW
     return job.status is JobStatus.PENDING and not is_usual
-
-
-def _place(write: Write, writes: Writes) -> None:
-    placed = writes.placed.items()
-    lowered = [(each, one.open_count) for each, one in placed if one.status is JobStatus.PENDING]
-    write(QUERIES.count_open, lowered)
-    write(QUERIES.lower_open, lowered)
-    now = to_micros(writes.now)
-    ended = [(each, one) for each, one in placed if one.status is not JobStatus.PENDING]
-    write(
-        QUERIES.place_job, [(each, one.status, now, one.ending, one.error) for each, one in ended]
-    )
-    write(QUERIES.forget_open, [(each,) for each, _ in ended])
-
-
-def _encode_new(new: NewJob, now: datetime) -> Row:
-    row = encode_job(new.job, now, new.open_count, is_awaited=new.is_awaited)
-    if new.unreadable is None:
-        return row
-    return encode_unreadable(row, UNREADABLE_COPY, seal(new.unreadable))
