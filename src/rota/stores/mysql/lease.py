@@ -26,14 +26,7 @@ from rota.stores.kernel.limits import (
     lease_limited,
     preview_lease,
 )
-from rota.stores.kernel.partitions import (
-    DuePartition,
-    FirstLater,
-    FirstMarked,
-    IsDue,
-    NextPartition,
-    find_partitions,
-)
+from rota.stores.kernel.partitions import find_partitions
 from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, Query, run_async
 from rota.stores.mysql.address import MysqlSettings
@@ -41,13 +34,11 @@ from rota.stores.mysql.connections import Database, Session
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_standings, logger, to_micros
+from rota.stores.sql.partitions import answer_step
 from rota.triggers.zone import to_utc
 
 MOST_MARKED_DUE = 10_000
 """How many jobs one lease marks as due, the longest due first: it keeps the transaction short."""
-
-_LAST_QUEUE = chr(0x10FFFF) * 256
-"""No queue sorts after it."""
 
 
 async def lease(
@@ -227,26 +218,6 @@ def _choose(
         return offered[tenant][start : given[tenant]]
 
     return take_turns(offered, limit, take), short
-
-
-async def answer_step(session: Session, query: Query) -> Any:
-    """Answer the queries of ``kernel.partitions``."""
-    match query:
-        case NextPartition(tenant, queue):
-            place = _LAST_QUEUE if queue is None else queue
-            rows = await session.fetch(QUERIES.next_partition, tenant=tenant, queue=place)
-            return DuePartition(*rows[0]) if rows else None
-        case IsDue(tenant, queue, now):
-            first = await answer_step(session, FirstMarked(tenant, queue))
-            return first is not None and first <= now
-        case FirstMarked(tenant, queue):
-            rows = await session.fetch(QUERIES.first_of_partition, tenant=tenant, queue=queue)
-        case FirstLater(queue, tenants):
-            statement = QUERIES.first_later if queue is None else QUERIES.first_later_of_queue
-            rows = await session.fetch(statement, queue=queue, tenants=_sorted(tenants))
-        case _:
-            raise TypeError(f"unknown query: {query!r}")
-    return rows[0][0] if rows else None
 
 
 def _sorted(names: Collection[str] | None) -> list[str] | None:

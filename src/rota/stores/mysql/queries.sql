@@ -262,8 +262,13 @@ WHERE is_due = 1 AND (tenant > %(tenant)s OR (tenant = %(tenant)s AND queue >= %
 ORDER BY is_due, tenant, queue, priority DESC, created_at, id
 LIMIT 1;
 
--- name: first_of_partition
+-- name: is_partition_due
 -- After a clock was set back, jobs that are marked as due may be due later.
+SELECT 1 FROM rota_jobs FORCE INDEX (jobs_due)
+WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s AND due_at <= %(now)s
+LIMIT 1;
+
+-- name: first_in_partition
 SELECT MIN(due_at) FROM rota_jobs FORCE INDEX (jobs_due)
 WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s;
 

@@ -17,10 +17,11 @@ from rota.stores.kernel.records import check_job_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SqlVerbs, Work
-from rota.stores.mysql import documents, lease, read, unit
+from rota.stores.mysql import documents, lease, unit
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session, statements_on, translated
 from rota.stores.mysql.queries import QUERIES
+from rota.stores.mysql.read import Reads
 from rota.stores.mysql.schema import open_database
 from rota.stores.mysql.wakeups import Notices, encode_places
 from rota.stores.protocol import (
@@ -52,7 +53,7 @@ class MysqlStore(SqlVerbs[Session]):
     """
 
     reach = Reach.NETWORK
-    _reads = read
+    _reads = Reads()
     _documents = documents
     uses_native_paths = True
     """False sends every insert, lease and change through the kernel; tests compare the two."""

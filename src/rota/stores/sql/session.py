@@ -1,7 +1,7 @@
 """Runs the statements of a dialect."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rota.jobs import Job, JobId
 from rota.stores.rows import Row
@@ -34,3 +34,6 @@ class Session(Protocol):
     def decode(self, row: Row, /) -> Job:
         """The job in ``job_columns``; DamagedJobError if they are not a job's."""
         ...
+
+
+SessionT = TypeVar("SessionT", bound=Session)

@@ -27,10 +27,9 @@ from rota.stores.kernel.unit import (
     run_async,
 )
 from rota.stores.rows import COLUMNS, Row, decode_readable, to_instant, to_micros
-from rota.stores.sql.session import Session
+from rota.stores.sql.session import SessionT
 
 Answer = TypeVar("Answer")
-SessionT = TypeVar("SessionT", bound=Session)
 
 _AWAITED_AT = len(COLUMNS)
 

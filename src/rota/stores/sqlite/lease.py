@@ -26,20 +26,15 @@ from rota.stores.kernel.limits import (
     lease_limited,
     preview_lease,
 )
-from rota.stores.kernel.partitions import (
-    DuePartition,
-    FirstLater,
-    FirstMarked,
-    IsDue,
-    NextPartition,
-    find_partitions,
-)
+from rota.stores.kernel.partitions import find_partitions
 from rota.stores.kernel.turns import take_turns
-from rota.stores.kernel.unit import Partition, run
+from rota.stores.kernel.unit import Partition, run, run_async
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_job, decode_standings, encode_ids, logger, to_micros
+from rota.stores.sql.partitions import answer_step
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
 from rota.stores.sqlite.queries import QUERIES
+from rota.stores.sqlite.session import Session, finish
 from rota.stores.sqlite.translation import translated
 from rota.triggers.zone import to_utc
 
@@ -49,8 +44,6 @@ MOST_MARKED_DUE = 10_000
 If more become due between two leases, the order holds among the marked ones, and the next lease
 marks the others. It keeps the transaction short for those that wait for it.
 """
-
-_AFTER_ALL_QUEUES = b""
 
 
 def lease_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime) -> list[Job]:
@@ -136,7 +129,7 @@ class _Lease:
         self, tenant_limit: int, full: Collection[CapScope] = ()
     ) -> list[Partition]:
         plan = find_partitions(self._request, tenant_limit, full, self._now)
-        return run(plan, partial(answer_step, self._connection))
+        return finish(run_async(plan, partial(answer_step, Session(self._connection))))
 
     def _first_of_tenant(self, tenant: str, queues: Iterable[str], count: int) -> list[JobId]:
         found: list[Row] = []
@@ -163,27 +156,6 @@ class _Lease:
             return
         for priority in range(1, HIGHEST_PRIORITY + 1):
             yield from self._connection.execute(of_priority, (*values, priority))
-
-
-def answer_step(connection: apsw.Connection, query: Any) -> Any:
-    """Answer the queries of ``kernel.partitions``."""
-    match query:
-        case NextPartition(tenant, queue):
-            place = (tenant, _AFTER_ALL_QUEUES if queue is None else queue)
-            row = connection.execute(QUERIES.next_partition, place).fetchone()
-            return None if row is None else DuePartition._make(row)
-        case IsDue():
-            return connection.execute(QUERIES.is_partition_due, query).fetchone() is not None
-        case FirstMarked():
-            row = connection.execute(QUERIES.first_in_partition, query).fetchone()
-        case FirstLater(None, tenants):
-            row = connection.execute(QUERIES.first_later, (_encode_names(tenants),)).fetchone()
-        case FirstLater(queue, tenants):
-            values = (_encode_names(tenants), queue)
-            row = connection.execute(QUERIES.first_later_of_queue, values).fetchone()
-        case _:
-            raise TypeError(f"unknown query: {query!r}")
-    return None if row is None else row[0]
 
 
 def _encode_names(names: Collection[str] | None) -> str | None:

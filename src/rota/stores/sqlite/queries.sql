@@ -322,8 +322,7 @@ WHERE id IN (
 );
 
 -- name: next_partition
--- ?1 tenant, ?2 queue. The first partition from there on, and when its first job is due. A queue given
--- as bytes sorts after every text, and so after all partitions of its tenant.
+-- ?1 tenant, ?2 queue. The first partition from there on, and when its first job is due.
 SELECT tenant, queue, due_at FROM jobs
 WHERE is_due = 1 AND (tenant, queue) >= (?1, ?2)
 ORDER BY tenant, queue, priority DESC, created_at, id

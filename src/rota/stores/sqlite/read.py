@@ -1,49 +1,16 @@
-"""Which list a page and a count read, and the next due time; the rest is that of all dialects.
+"""Which list a page and a count read, and what is remembered of due times.
 
-None of these coroutines ever waits: the reader's thread runs them to their end.
+The rest is that of all dialects.
 """
 
 from collections.abc import Collection
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from rota.jobs import JobFilter, JobStatus, Page
-from rota.stores.kernel.partitions import find_next_due
-from rota.stores.kernel.unit import run
-from rota.stores.rows import to_instant, to_micros
-from rota.stores.sql.read import (
-    attempts,
-    count_listed,
-    find_dependents,
-    find_expired,
-    find_listed,
-    get,
-    read_document_portion,
-    read_job_portion,
-    results,
-    survey,
-)
-from rota.stores.sqlite.lease import answer_step
+from rota.jobs import JobFilter, JobStatus
+from rota.stores.sql import read
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.session import Session
-
-__all__ = [
-    "DueCache",
-    "NextDue",
-    "attempts",
-    "count",
-    "find",
-    "find_dependents",
-    "find_expired",
-    "get",
-    "make_choice",
-    "next_due_at",
-    "read_document_portion",
-    "read_job_portion",
-    "results",
-    "survey",
-]
 
 FEW = 5_000
 """Up to this many READY jobs, a page of them reads all READY jobs instead of all jobs in order."""
@@ -56,49 +23,31 @@ Choice: TypeAlias = tuple[frozenset[str] | None, frozenset[str] | None]
 _UNSUCCESSFUL = frozenset({JobStatus.PENDING, JobStatus.FAILED, JobStatus.BLOCKED})
 
 
-async def find(session: Session, wanted: JobFilter, cursor: str | None, limit: int) -> Page:
-    """A page of the jobs of the filter's tenant."""
-    return await find_listed(session, await _choose_page(session, wanted), wanted, cursor, limit)
+class Reads(read.Reads[Session]):
+    """Reads jobs; the reader's thread runs these coroutines to their end."""
 
+    def _choose_list(self, wanted: JobFilter) -> str:
+        """The list with the fewest jobs that are not wanted: most are COMPLETED, and in the way."""
+        if wanted.only_dead:
+            return QUERIES.list_dead
+        if wanted.is_of_series:
+            return QUERIES.list_recurring
+        return QUERIES.list_unsuccessful if wanted.status in _UNSUCCESSFUL else QUERIES.list_any
 
-async def count(session: Session, wanted: JobFilter, limit: int | None) -> int:
-    """How many jobs of its tenant the filter accepts."""
-    statement = QUERIES.count_listed.replace(":jobs", _choose_list(wanted))
-    if wanted == JobFilter(tenant=wanted.tenant):
-        statement = QUERIES.count_all
-    return await count_listed(session, statement, wanted, limit)
+    async def _choose_page(self, session: Session, wanted: JobFilter) -> str:
+        """A page is put in order where few jobs are running or READY."""
+        chosen = self._choose_list(wanted)
+        if chosen == QUERIES.list_any and wanted.status is JobStatus.RUNNING:
+            return QUERIES.list_running
+        if chosen == QUERIES.list_any and wanted.status is JobStatus.READY:
+            most = {"tenant": wanted.tenant, "most": FEW + 1}
+            ((number,),) = await session.fetch(QUERIES.count_ready, **most)
+            return QUERIES.list_few_ready if number <= FEW else chosen
+        return chosen
 
-
-async def next_due_at(
-    session: Session,
-    now: datetime,
-    queues: Collection[str] | None,
-    tenants: Collection[str] | None,
-) -> datetime | None:
-    """See ``JobStore.next_due_at``."""
-    plan = find_next_due(queues, tenants, to_micros(now))
-    due_at = run(plan, partial(answer_step, session.connection))
-    return None if due_at is None else to_instant(due_at)
-
-
-def _choose_list(wanted: JobFilter) -> str:
-    """The list with the fewest jobs that are not wanted: most are COMPLETED, and in the way."""
-    if wanted.only_dead:
-        return QUERIES.list_dead
-    if wanted.is_of_series:
-        return QUERIES.list_recurring
-    return QUERIES.list_unsuccessful if wanted.status in _UNSUCCESSFUL else QUERIES.list_any
-
-
-async def _choose_page(session: Session, wanted: JobFilter) -> str:
-    """The same for a page, which is put in order where few jobs are running or READY."""
-    chosen = _choose_list(wanted)
-    if chosen == QUERIES.list_any and wanted.status is JobStatus.RUNNING:
-        return QUERIES.list_running
-    if chosen == QUERIES.list_any and wanted.status is JobStatus.READY:
-        ((number,),) = await session.fetch(QUERIES.count_ready, tenant=wanted.tenant, most=FEW + 1)
-        return QUERIES.list_few_ready if number <= FEW else chosen
-    return chosen
+    def _choose_count(self, session: Session, wanted: JobFilter) -> str:
+        is_all = wanted == JobFilter(tenant=wanted.tenant)
+        return QUERIES.count_all if is_all else super()._choose_count(session, wanted)
 
 
 class NextDue(NamedTuple):

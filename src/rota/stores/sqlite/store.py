@@ -27,11 +27,11 @@ from rota.stores.protocol import (
     check_name,
     checked,
 )
-from rota.stores.sqlite import documents, read
+from rota.stores.sqlite import documents
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_all, apply_each
 from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_jobs
-from rota.stores.sqlite.read import DueCache, NextDue, make_choice
+from rota.stores.sqlite.read import DueCache, NextDue, Reads, make_choice
 from rota.stores.sqlite.session import Session, finish
 from rota.stores.sqlite.threads import OpenFile, Reader, Writer
 from rota.stores.sqlite.unit import (
@@ -56,7 +56,7 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
     """
 
     reach = Reach.HOST
-    _reads = read
+    _reads = Reads()
     _documents = documents
     uses_native_paths = True
     """False sends every insert and change through the kernel; tests compare the two."""
