@@ -30,7 +30,7 @@ from rota.errors import (
 from rota.jobs import Job
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.rows import Row, decode_job
+from rota.stores.rows import COLUMNS, Row, decode_job
 
 Result = TypeVar("Result")
 
@@ -63,6 +63,9 @@ MOST_BYTES_AT_ONCE = 4 << 20
 
 _NO_NAME = "''"
 """What an empty list has in it: no name is empty."""
+
+_BODY_AT = COLUMNS.index("body")
+"""The columns before it are numbers and texts."""
 
 IDLE_FOR = 30.0
 """Seconds after which an unused connection is closed; the server ends it after twice that time."""
@@ -160,7 +163,7 @@ class Session:
 
     def decode(self, row: Row, /) -> Job:
         """The job in ``job_columns``; DamagedJobError if they are not a job's."""
-        if any(isinstance(name, bytes) for name in row[:4]):
+        if bytes in map(type, row[:_BODY_AT]):
             raise DamagedJobError(str(row[0]), "a name is not UTF-8")
         return decode_job(row)
 

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.servers.mariadb import open_mysql
+from tests.servers.mariadb import execute, open_mysql
 
 from rota.errors import StoreUnavailableError
 from rota.jobs import Failed, JobFilter, RetryPolicy, decide_outcome
 from rota.stores.mysql.store import MysqlStore
-from rota.stores.protocol import DocumentWrite, LeaseRequest
+from rota.stores.protocol import DocumentWrite, LeaseRequest, UnreadableJob
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123_457, tzinfo=UTC)
@@ -93,3 +93,18 @@ async def test_a_body_larger_than_the_server_accepts_is_refused_before_sending(
             await store.write_each([write])
         assert caught.value.details["outcome"] == "nothing was written"
         assert await store.write_each([write._replace(body=b"y")]) == [1]
+
+
+async def test_a_job_whose_name_is_not_utf8_is_set_aside_and_hides_no_other(
+    store: MysqlStore, mysql_url: str
+) -> None:
+    damaged, sound = a_job(due_at=NOW, priority=9), a_job(due_at=NOW)
+    await store.insert([damaged, sound], NOW)
+    execute(mysql_url, f"UPDATE rota_jobs SET kind = X'FF' WHERE id = '{damaged.id}'", "COMMIT")  # noqa: S608
+    assert [job.id for job in (await store.find("default")).items] == [sound.id]
+    assert [job.id for job in await store.lease(take(), NOW)] == [sound.id]
+    assert await store.count("default") == 1
+    assert [*await store.get("default", [damaged.id, sound.id])] == [sound.id]
+    (record,) = [one for one in (await store.dump()).records if isinstance(one, UnreadableJob)]
+    assert record.job_id == damaged.id
+    assert b"not UTF-8" in record.content
