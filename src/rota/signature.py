@@ -117,7 +117,7 @@ class TaskSignature:
         count, first = len(hints.arguments), next(iter(self._parameters), None)
         if hints.context not in (None, first) or self._has_keyword_only():
             return otherwise
-        has_context = hints.context is not None
+        has_context, has_defaults = hints.context is not None, hints.has_defaults
 
         def call(context: Context) -> Any:
             payload = context.job.payload
@@ -125,7 +125,7 @@ class TaskSignature:
                 values = astuple(convert(payload, model))
             except ValidationError:
                 return otherwise(context)
-            if len(payload) < count:
+            if has_defaults and len(payload) < count:
                 return otherwise(context)
             return function(context, *values) if has_context else function(*values)
 

@@ -62,8 +62,11 @@ class Timeline(NamedTuple):
     ahead_by: float = 0.0
 
     def show(self, elapsed: float) -> datetime:
-        passed = elapsed - self.since
-        return self.shown + timedelta(seconds=passed - min(passed / 2, self.ahead_by))
+        since, shown, ahead_by = self
+        passed = elapsed - since
+        if ahead_by:
+            passed -= min(passed / 2, ahead_by)
+        return shown + timedelta(0, passed)
 
 
 def choose_reading(readings: list[Reading]) -> Reading:

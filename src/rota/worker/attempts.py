@@ -9,7 +9,7 @@ import asyncio
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from types import TracebackType
 from typing import NamedTuple
@@ -42,6 +42,9 @@ DISCARDED = "Discarded"
 _OURS = ("rota.worker.", "rota.task")
 
 
+_NOT_YET = datetime.max.replace(tzinfo=UTC)
+
+
 class Stage(Enum):
     """How far an attempt has come."""
 
@@ -50,36 +53,23 @@ class Stage(Enum):
     ENDED = "ended"
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """One leased job.
 
     ``lease_until`` is how long the lease lasts, as far as is known. ``cancel_reason`` says why the
     attempt is cut short; ``is_interrupted``: its handler is running and was cancelled.
     """
 
-    __slots__ = (
-        "cancel_detail",
-        "cancel_reason",
-        "context",
-        "ended_at",
-        "is_interrupted",
-        "job",
-        "lease_until",
-        "log",
-        "stage",
-        "started_at",
-    )
-
-    def __init__(self, job: Job, lease_until: datetime) -> None:
-        self.job = job
-        self.lease_until = lease_until
-        self.stage = Stage.WAITING
-        self.started_at = self.ended_at = lease_until
-        self.context: Context | None = None
-        self.cancel_reason: CancelReason | None = None
-        self.cancel_detail = ""
-        self.is_interrupted = False
-        self.log: LogCapture | None = None
+    job: Job
+    lease_until: datetime
+    stage: Stage = Stage.WAITING
+    started_at: datetime = _NOT_YET
+    ended_at: datetime = _NOT_YET
+    context: Context | None = None
+    cancel_reason: CancelReason | None = None
+    cancel_detail: str = ""
+    is_interrupted: bool = False
+    log: LogCapture | None = None
 
     @property
     def lease(self) -> HeldLease:

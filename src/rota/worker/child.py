@@ -76,14 +76,10 @@ class Channel:
                 body = body[self._answers.write(body) :]
 
 
-class RelayedLog(LogCapture):
+class RelayedLog(LogCapture, eq=False, kw_only=True):
     """Sends each line to the worker at once: a child that dies has not lost them."""
 
-    __slots__ = ("_channel",)
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(SystemClock())
-        self._channel = channel
+    _channel: Channel
 
     def add_text(self, text: str) -> None:
         self._channel.send(Logged(text))
@@ -140,7 +136,9 @@ class Child:
         self._calls.put(None)
 
     def _carry_out(self, call: Call, context: Context) -> Returned | Raised:
-        capture_into(RelayedLog(self._channel) if call.captures_logs else None)
+        capture_into(
+            RelayedLog(SystemClock(), _channel=self._channel) if call.captures_logs else None
+        )
         try:
             return _answer(run(call.target, context))
         except BaseException as error:  # noqa: BLE001 - the worker decides about it

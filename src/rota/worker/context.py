@@ -93,15 +93,11 @@ class Facilities:
     state: Any = None
 
 
-class AttemptFacts:
+class AttemptFacts(msgspec.Struct, eq=False):
     """What is known about an attempt when it starts. ``now`` is that instant."""
 
-    __slots__ = ("_punctuality", "job", "now")
-
-    def __init__(self, job: Job, now: datetime) -> None:
-        self.job = job
-        self.now = now
-        self._punctuality: Punctuality | None = None
+    job: Job
+    now: datetime
 
     @property
     def tenant(self) -> str:
@@ -127,6 +123,32 @@ class AttemptFacts:
         return self.job.last_token
 
     @property
+    def effect_key(self) -> str:
+        """A key for ``once`` that is the same for every attempt at this job.
+
+        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
+        that replaces a dead one has the dead one's key.
+        """
+        return effect_key(self.job)
+
+
+class Context(AttemptFacts, eq=False):
+    """One attempt at one job.
+
+    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
+    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
+    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
+    """
+
+    _facilities: Facilities | None = None
+    cancel_reason: CancelReason | None = None
+    _punctuality: Punctuality | None = None
+    _log: JobLogger | None = None
+
+    def __repr__(self) -> str:
+        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
+
+    @property
     def scheduled_for(self) -> datetime:
         """The occurrence of the job, or else the instant it was due."""
         return self.punctuality.scheduled_for
@@ -142,37 +164,6 @@ class AttemptFacts:
         if self._punctuality is None:
             self._punctuality = assess_punctuality(self.job, self.now)
         return self._punctuality
-
-    @property
-    def effect_key(self) -> str:
-        """A key for ``once`` that is the same for every attempt at this job.
-
-        It consists of the job's kind, its idempotency key or else its id, and its occurrence. A job
-        that replaces a dead one has the dead one's key.
-        """
-        return effect_key(self.job)
-
-
-class Context(AttemptFacts):
-    """One attempt at one job.
-
-    ``now`` is when the attempt started. A handler that is cut short gets a ``CancelledError`` where
-    it awaits, and ``cancel_reason`` says why. A handler in a thread cannot be interrupted: let it
-    check ``cancel_reason`` from time to time. Its attempt did not succeed, whatever it returns.
-    """
-
-    __slots__ = ("_facilities", "_log", "cancel_reason")
-
-    def __init__(self, job: Job, now: datetime, facilities: Facilities | None = None) -> None:
-        self.job = job  # as in AttemptFacts; every job passes here
-        self.now = now
-        self._punctuality = None
-        self._facilities = facilities
-        self.cancel_reason: CancelReason | None = None
-        self._log: JobLogger | None = None
-
-    def __repr__(self) -> str:
-        return f"<Context of job {self.job.id}, attempt {self.attempt}>"
 
     @property
     def is_lost(self) -> bool:

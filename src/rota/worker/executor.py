@@ -9,7 +9,7 @@ import asyncio
 import inspect
 from asyncio import CancelledError, Future, Task
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -186,50 +186,45 @@ class Executor:
             self.slots.pop(slot.name, None)
 
     async def _run(self, slot: Slot, attempt: Attempt, now: datetime) -> datetime:
-        """Run one attempt in the slot, and pass it on to the completer; return when it ended."""
-        flow, clock = self._flow, self._resources.clock
+        """Run one attempt in the slot: gate, handler, call, classify; return when it ended."""
+        flow, job, result = self._flow, attempt.job, HANDED_BACK
         if flow.ready:
             self._wake_slot()
         attempt.stage, attempt.started_at = Stage.RUNNING, now
         slot.attempt = attempt
         flow.running_count += 1
-        result = HANDED_BACK
         try:
-            result = await self._attempt(slot, attempt)
-        finally:
-            slot.attempt = None
-            if attempt.stage is Stage.RUNNING:  # otherwise the slot was given up
-                flow.running_count -= 1
-                if attempt.is_interrupted:
-                    self._abandon(attempt, result)
-                else:
-                    flow.end(attempt, result, clock.now())
-        return attempt.ended_at
-
-    async def _attempt(self, slot: Slot, attempt: Attempt) -> Result:
-        """The attempt from top to bottom: gate, handler, call, classify."""
-        job = attempt.job
-        handler = self._resources.handlers.get(job.kind)
-        try:
-            is_fresh = self._resources.gate.is_fresh(attempt.started_at)
-            if not is_fresh:
-                is_fresh = await self._read_gates(attempt)
+            handler = self._resources.handlers.get(job.kind)
+            is_fresh = self._resources.gate.is_fresh(now) or await self._read_gates(attempt)
             if (held_back := self._judge(attempt, handler, is_fresh=is_fresh)) is not None:
-                return Result(held_back)
-            if handler is None:
-                return Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
-            context = attempt.context = Context(job, attempt.started_at, self.facilities)
-            return classify(await self._call(handler, attempt, context), handler.encode)
+                result = Result(held_back)
+            elif handler is None:
+                result = Result(Failed(f"No handler for type={job.kind}"), NO_HANDLER)
+            else:
+                context = attempt.context = Context(job, attempt.started_at, self.facilities)
+                result = classify(await self._call(handler, attempt, context), handler.encode)
         except CancelledError as error:
-            return _classify_cancellation(slot, attempt, error)
+            result = _classify_cancellation(slot, attempt, error)
         except BaseException as error:
             if _concerns_interpreter(error, slot):
                 raise
-            return failed(error)
+            result = failed(error)
         finally:
-            self.facilities.progress.end(job.id)
-            if attempt.is_interrupted and slot.task is not None:
-                slot.task.uncancel()
+            self._end(slot, attempt, result)
+        return attempt.ended_at
+
+    def _end(self, slot: Slot, attempt: Attempt, result: Result) -> None:
+        """Free the slot, and pass the attempt on to the completer."""
+        self.facilities.progress.end(attempt.job.id)
+        if attempt.is_interrupted and slot.task is not None:
+            slot.task.uncancel()
+        slot.attempt = None
+        if attempt.stage is Stage.RUNNING:  # otherwise the slot was given up
+            self._flow.running_count -= 1
+            if attempt.is_interrupted:
+                self._abandon(attempt, result)
+            else:
+                self._flow.end(attempt, result, self._resources.clock.now())
 
     async def _read_gates(self, attempt: Attempt) -> bool:
         """Read the gates until they are fresh at the start of the attempt; see ``GateWatch``."""
@@ -263,26 +258,36 @@ class Executor:
         verdict = gate.judge(job, attempt.started_at, notifies=notifies)
         return verdict if isinstance(verdict, Closed) else None
 
-    async def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
-        """What the handler returns. A handler that takes longer than its timeout is cancelled."""
-        settings, alarm = self._resources.settings, None
-        if self._resources.events.wants(JobStarted):
-            self._resources.events.emit(job_started(attempt))
-        if settings.captures_logs:
-            attempt.log = begin_capture(self._resources.clock)
+    def _call(self, handler: Handler, attempt: Attempt, context: Context) -> Awaitable[Any]:
+        """What the handler returns. One that needs nothing around it is called directly."""
+        resources = self._resources
+        if resources.events.wants(JobStarted):
+            resources.events.emit(job_started(attempt))
+        if resources.settings.captures_logs:
+            attempt.log = begin_capture(resources.clock)
+        if handler.timeout is not None or attempt.job.dependencies:
+            return self._call_within(handler, attempt, context)
+        return self._call_work(handler, attempt, context)
+
+    async def _call_within(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
+        """Prepare and call the handler, which is cancelled when it takes longer than allowed."""
+        alarm = None
         if handler.timeout is not None:
             alarm = asyncio.create_task(self._cancel_after(handler.timeout, attempt))
         try:
-            if handler.prepare is not None and context.job.dependencies:
+            if handler.prepare is not None and attempt.job.dependencies:
                 await handler.prepare(context, self._resources.store)
-            if settings.middleware:
-                return await isolated(self._call_inside(handler, attempt, context))
-            if handler.is_async:
-                return await isolated(handler.work(context))
-            return await self._call_in_thread(handler, attempt, context)
+            return await self._call_work(handler, attempt, context)
         finally:
             if alarm is not None:
                 alarm.cancel()
+
+    def _call_work(self, handler: Handler, attempt: Attempt, context: Context) -> Awaitable[Any]:
+        if self._resources.settings.middleware:
+            return isolated(self._call_inside(handler, attempt, context))
+        if handler.is_async:
+            return isolated(handler.work(context))
+        return self._call_in_thread(handler, attempt, context)
 
     async def _call_inside(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """Call the handler with the middleware around it, in the same context variables."""
