@@ -36,7 +36,7 @@ from rota.worker.attempts import (
 )
 from rota.worker.context import CallNext, CancelReason, Context, Facilities
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
-from rota.worker.job_log import begin_capture
+from rota.worker.job_log import LogCapture, capture_into
 from rota.worker.registry import Handler
 from rota.worker.settings import Resources
 from rota.worker.threads import Threads
@@ -264,7 +264,8 @@ class Executor:
         if resources.events.wants(JobStarted):
             resources.events.emit(job_started(attempt))
         if resources.settings.captures_logs:
-            attempt.log = begin_capture(resources.clock)
+            attempt.log = LogCapture(resources.clock)
+            capture_into(attempt.log)
         if handler.timeout is not None or attempt.job.dependencies:
             return self._call_within(handler, attempt, context)
         return self._call_work(handler, attempt, context)

@@ -101,13 +101,6 @@ class _Lines:
 _capture: ContextVar[LogCapture | None] = ContextVar("rota_log_capture", default=None)
 
 
-def begin_capture(clock: Clock) -> LogCapture:
-    """Capture the log of the current context, and of every context copied from it."""
-    capture = LogCapture(clock)
-    _capture.set(capture)
-    return capture
-
-
 def capture_into(capture: LogCapture | None) -> None:
     """Capture the log of the current context there from now on, or not at all."""
     _capture.set(capture)
