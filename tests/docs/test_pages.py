@@ -36,9 +36,3 @@ def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     blocks = read_blocks(page)
     with pinned_surroundings(tmp_path), wanted_server(blocks):
         PageRun(page.relative_to(ROOT).as_posix(), tmp_path).run(blocks)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_a_page_snoozes_for_a_timedelta(page: Path) -> None:
-    """Snooze refuses text, and only the worker's log would show that."""
-    assert 'Snooze("' not in page.read_text(encoding="utf-8")

@@ -95,7 +95,7 @@ def classify(returned: object, encode: Encode | None = None) -> Result:
     """What a handler's return value means: a Snooze, a Discard, or a result to keep as JSON."""
     if isinstance(returned, Reply):
         if isinstance(returned, Snooze):
-            return Result(Snoozed(returned.for_))
+            return Result(Snoozed(returned.delay))
         if isinstance(returned, Discard):
             return Result(Discarded(returned.reason), DISCARDED)
     if encode is None:

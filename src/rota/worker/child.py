@@ -175,7 +175,7 @@ def _import_main(file: str) -> ModuleType:
 
 def _answer(returned: object) -> Returned:
     if isinstance(returned, Snooze):
-        return Returned(snooze=returned.for_.total_seconds())
+        return Returned(snooze=returned.delay.total_seconds())
     if isinstance(returned, Discard):
         return Returned(discard=returned.reason)
     if isinstance(returned, bytes):

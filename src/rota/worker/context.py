@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from rota.clock.duration import Duration, read_duration
 from rota.errors import InvalidInputError, invalid
 from rota.jobs import Job, JobId, Punctuality, assess_punctuality
 from rota.policy.audit import AuditedAction, TenantAudit, record_action
@@ -40,12 +41,15 @@ class Reply:
 class Snooze(Reply, msgspec.Struct, frozen=True):
     """Returned by a handler to be called again after this time; no attempt is spent."""
 
-    for_: timedelta
+    for_: Duration
 
     def __post_init__(self) -> None:
-        for_: object = self.for_
-        if not isinstance(for_, timedelta) or for_ < timedelta(0):
-            raise invalid("for_", f"must be a timedelta that is not negative, got {for_!r:.40}")
+        read_duration(self.for_, "for_")
+
+    @property
+    def delay(self) -> timedelta:
+        """The time, whether it was given as text or not."""
+        return read_duration(self.for_, "for_")
 
 
 class Discard(Reply, msgspec.Struct, frozen=True):

@@ -59,7 +59,12 @@ def test_a_context_says_which_job_it_is_about() -> None:
     assert context.job.id in repr(context)
 
 
-@pytest.mark.parametrize("value", [timedelta(seconds=-1), 5, None])
+@pytest.mark.parametrize("value", [timedelta(minutes=90), "90m", "1h30m"])
+def test_a_snooze_takes_a_length_of_time_or_its_text(value: timedelta | str) -> None:
+    assert Snooze(value).delay == timedelta(minutes=90)
+
+
+@pytest.mark.parametrize("value", [timedelta(seconds=-1), 5, None, "soon", "-5m"])
 def test_a_senseless_snooze_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="for_"):
         Snooze(value)
