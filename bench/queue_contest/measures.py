@@ -45,7 +45,7 @@ class Sizes:
 # is told by many short rounds, in which the contestants take turns.
 FULL = Sizes(60, 0.25, 20_000, 20_000, 300, 50, 10, 8.0, 5)
 QUICK = Sizes(20, 0.2, 10_000, 20_000, 300, 50, 3, 3.0, 1)
-BRIEF = Sizes(20, 0.15, 5_000, 5_000, 75, 75, 20, 3.0, 20)
+BRIEF = Sizes(20, 0.15, 5_000, 10_000, 75, 75, 20, 3.0, 20)
 """For the page: as many repeats as there is time for."""
 
 

@@ -71,6 +71,9 @@ class Attempt(msgspec.Struct, eq=False):
     is_interrupted: bool = False
     log: LogCapture | None = None
 
+    def __repr__(self) -> str:
+        return f"<Attempt at job {self.job.id}, {self.stage.value}>"
+
     @property
     def lease(self) -> HeldLease:
         return HeldLease(self.job.id, self.job.last_token)

@@ -29,6 +29,8 @@ AWAIT_FOR = 5_000
 """Milliseconds that the server waits for a new document before it answers that there is none."""
 SENT_EVERY = 0.01
 """Seconds after a message until the next one; what is rung meanwhile goes into one message."""
+TOLD_WITHIN = 0.1
+"""Seconds that a call waits for its message to be sent; then the message goes on without it."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts to reach the server; at first a tenth."""
 _OPEN = {"$in": [str(status) for status in JobStatus if not status.is_terminal]}
@@ -61,7 +63,7 @@ class _Outbox:
         self._unsent.ended.update(ended)
         loop = asyncio.get_running_loop()
         if loop.time() >= self._next_at:
-            await self._send()
+            await asyncio.wait({self._connection.start(self._send)}, timeout=TOLD_WITHIN)
         elif self._timer is None and any(self._unsent):
             self._timer = loop.call_at(self._next_at, self._connection.start, self._send)
 

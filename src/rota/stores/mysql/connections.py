@@ -64,8 +64,8 @@ MOST_BYTES_AT_ONCE = 4 << 20
 _NO_NAME = "''"
 """What an empty list has in it: no name is empty."""
 
-_BODY_AT = COLUMNS.index("body")
-"""The columns before it are numbers and texts."""
+_NAMES_AT = [*map(COLUMNS.index, ("tenant", "queue", "kind", "lease_worker"))]
+_KEY_AT, _OCCURRENCE_AT = COLUMNS.index("idempotency_key"), COLUMNS.index("occurrence")
 
 IDLE_FOR = 30.0
 """Seconds after which an unused connection is closed; the server ends it after twice that time."""
@@ -106,15 +106,30 @@ def fill(connection: Any, statement: str, values: Mapping[str, Any]) -> str:
 
 
 def escape(connection: Any, value: Any) -> str:
-    """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end."""
+    """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end.
+
+    A name that is not UTF-8 is sent as the bytes that ``read_names`` has read.
+    """
     if isinstance(value, list | tuple):
         text = ",".join([escape(connection, each) for each in value])
         return f"({text})" if isinstance(value, tuple) else text or _NO_NAME
+    if isinstance(value, str) and not _is_utf8(value):
+        value = value.encode(errors="surrogateescape")
     return str(connection.escape(value))
 
 
+def _is_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read_names(rows: Iterable[Row], description: Sequence[Sequence[Any]]) -> list[Row]:
-    """The rows with names as text. One that is not UTF-8 stays bytes; bodies have another type."""
+    """The rows with names as text; a byte that is not UTF-8 becomes half a surrogate pair."""
     places = [at for at, column in enumerate(description) if column[1] == VAR_STRING]
     return [_read_names(row, places) for row in rows] if places else list(rows)
 
@@ -123,8 +138,7 @@ def _read_names(row: Row, places: Iterable[int]) -> Row:
     values = list(row)
     for at in places:
         if isinstance(values[at], bytes):
-            with suppress(UnicodeDecodeError):
-                values[at] = values[at].decode()
+            values[at] = values[at].decode(errors="surrogateescape")
     return tuple(values)
 
 
@@ -163,9 +177,17 @@ class Session:
 
     def decode(self, row: Row, /) -> Job:
         """The job in ``job_columns``; DamagedJobError if they are not a job's."""
-        if bytes in map(type, row[:_BODY_AT]):
-            raise DamagedJobError(str(row[0]), "a name is not UTF-8")
-        return decode_job(row)
+        if not _is_utf8("".join([row[at] or "" for at in _NAMES_AT])):
+            raise DamagedJobError(row[0], "a name is not UTF-8")
+        if row[_KEY_AT] is None and row[_OCCURRENCE_AT] is None:
+            return decode_job(row)
+        values = list(row)
+        try:
+            for at in (_KEY_AT, _OCCURRENCE_AT):
+                values[at] = values[at] and values[at].decode()
+        except UnicodeDecodeError as error:
+            raise DamagedJobError(row[0], "its key is not UTF-8") from error
+        return decode_job(tuple(values))
 
     async def write(self, statement: str, rows: Iterable[Row]) -> None:
         """Run a statement with ``:rows`` for these rows, in several parts if they are long."""

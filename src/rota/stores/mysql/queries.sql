@@ -106,8 +106,7 @@ DELETE FROM rota_documents WHERE collection = %(collection)s AND name IN (%(keys
     id, tenant, queue, kind, priority, status, due_at, created_at, updated_at,
     attempt_count, loss_count, CONVERT(last_error USING utf8mb4), ending,
     lease_token, lease_worker, lease_taken_at, lease_until,
-    last_token, CONVERT(deferral USING utf8mb4), CONVERT(idempotency_key USING utf8mb4),
-    CONVERT(occurrence USING utf8mb4), body
+    last_token, deferral, idempotency_key, occurrence, body
 
 -- name: insert_job
 -- In the order of unit.encode. Fails if a job exists by id or identity.

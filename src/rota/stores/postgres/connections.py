@@ -288,7 +288,8 @@ class Database:
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
         answer: Future[Result] = get_running_loop().create_future()
-        self._start(self._answer(work, answer))
+        task = self._start(self._answer(work, answer))
+        task.add_done_callback(lambda _: answer.cancel())  # perhaps cancelled before it began
         return await answer
 
     def warm_up(self, work: Callable[[Session], Awaitable[object]], connection_count: int) -> None:
@@ -327,10 +328,11 @@ class Database:
             for connection in idle:  # in case the server did not answer
                 connection.terminate()
 
-    def _start(self, call: Coroutine[Any, Any, None]) -> None:
+    def _start(self, call: Coroutine[Any, Any, None]) -> Task[None]:
         task = asyncio.create_task(call)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
 
     async def _answer(
         self, work: Callable[[Session], Awaitable[Result]], answer: "Future[Result]"
@@ -344,8 +346,6 @@ class Database:
         else:
             if not answer.done():
                 answer.set_result(result)
-        finally:
-            answer.cancel()  # if the loop itself is ending
 
     async def _try(self, work: Callable[[Session], Awaitable[object]]) -> None:
         with suppress(StoreError):

@@ -90,9 +90,9 @@ class Reads(ABC, Generic[SessionT]):
 
     async def attempts(self, session: SessionT, tenant: str, job_id: JobId) -> list[Attempt]:
         """See ``JobStore.attempts``."""
+        job = (await self.get(session, tenant, [job_id])).get(job_id)
         rows = await session.fetch(session.queries.read_attempts, tenant=tenant, job_id=job_id)
         tried = decode_attempts(job_id, rows)
-        job = (await self.get(session, tenant, [job_id])).get(job_id)
         return list(tried) if job is None else complete_history(job, tried)
 
     async def results(
@@ -198,11 +198,20 @@ async def _read_unreadable(
 ) -> UnreadableJob:
     content = unseal(row[_BODY_AT])
     if content is None:
-        columns = dict(zip((*COLUMNS, "set_aside"), row, strict=True))
-        content = describe_unreadable(session.name, reason, {**columns, "attempts": tried})
-    job_id, tenant, queue = row[:3]
+        shown = (*map(_show, row[:_BODY_AT]), *row[_BODY_AT:])
+        columns = dict(zip((*COLUMNS, "set_aside"), shown, strict=True))
+        attempts = [tuple(map(_show, each)) for each in tried]
+        content = describe_unreadable(session.name, reason, {**columns, "attempts": attempts})
+    job_id, tenant, queue = map(_show, row[:3])
     links = await session.fetch(session.queries.find_parents, ids=[job_id])
     return UnreadableJob(job_id, tenant, queue, tuple(parent for _, parent in links), content)
+
+
+def _show(value: Any) -> Any:
+    """Text with every byte that is not UTF-8 written out."""
+    if isinstance(value, str):
+        value = value.encode(errors="surrogateescape")
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 async def scan_page(session: Session, collection: str, after: str, limit: int) -> list[Document]:

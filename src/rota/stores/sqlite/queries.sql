@@ -483,7 +483,7 @@ ORDER BY created_at DESC, jobs.id
 LIMIT ?11;
 
 -- name: count_listed
--- ?9 the most to count; -1 counts all.
+-- ?9 the most to count
 SELECT count(*) FROM (
     SELECT 1
 -- include: listed

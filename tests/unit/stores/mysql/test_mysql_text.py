@@ -108,3 +108,20 @@ async def test_a_job_whose_name_is_not_utf8_is_set_aside_and_hides_no_other(
     (record,) = [one for one in (await store.dump()).records if isinstance(one, UnreadableJob)]
     assert record.job_id == damaged.id
     assert b"not UTF-8" in record.content
+
+
+@pytest.mark.parametrize("column", ["tenant", "queue", "idempotency_key"])
+async def test_damage_in_any_name_stops_no_lease(
+    store: MysqlStore, mysql_url: str, column: str
+) -> None:
+    damaged = a_job(due_at=NOW, priority=9, idempotency_key="order-7")
+    sound = a_job(due_at=NOW)
+    await store.insert([damaged, sound], NOW)
+    change = f"UPDATE rota_jobs SET {column} = X'61FF' WHERE id = '{damaged.id}'"  # noqa: S608
+    execute(mysql_url, change, "COMMIT")
+    assert await store.next_due_at(NOW) == NOW
+    assert [job.id for job in await store.lease(take(), NOW)] == [sound.id]
+    (record,) = [one for one in (await store.dump()).records if isinstance(one, UnreadableJob)]
+    assert record.job_id == damaged.id
+    assert b"a\\\\xff" in record.content
+    assert await store.lease(take(), NOW) == []
