@@ -106,15 +106,10 @@ def fill(connection: Any, statement: str, values: Mapping[str, Any]) -> str:
 
 
 def escape(connection: Any, value: Any) -> str:
-    """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end.
-
-    A name that is not UTF-8 is sent as the bytes that ``read_names`` has read.
-    """
+    """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end."""
     if isinstance(value, list | tuple):
         text = ",".join([escape(connection, each) for each in value])
         return f"({text})" if isinstance(value, tuple) else text or _NO_NAME
-    if isinstance(value, str) and not _is_utf8(value):
-        value = value.encode(errors="surrogateescape")
     return str(connection.escape(value))
 
 
@@ -129,7 +124,10 @@ def _is_utf8(text: str) -> bool:
 
 
 def read_names(rows: Iterable[Row], description: Sequence[Sequence[Any]]) -> list[Row]:
-    """The rows with names as text; a byte that is not UTF-8 becomes half a surrogate pair."""
+    """The rows with names as text; a byte that is not UTF-8 becomes half a surrogate pair.
+
+    The driver sends that as the same byte again.
+    """
     places = [at for at, column in enumerate(description) if column[1] == VAR_STRING]
     return [_read_names(row, places) for row in rows] if places else list(rows)
 

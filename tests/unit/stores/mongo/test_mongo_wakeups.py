@@ -55,9 +55,19 @@ async def test_a_burst_is_one_message_at_once_and_one_for_the_rest(
 
 
 async def test_an_insert_after_a_pause_returns_when_its_message_is_sent(
-    mongo_url: str, overheard: Overheard
+    mongo_url: str, overheard: Overheard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process may end right after it."""
+    outbox = vars(wakeups)["_Outbox"]
+    send = vars(outbox)["_send"]
+
+    async def send_late(sender: object) -> None:
+        for _ in range(20):
+            await turn()
+        await send(sender)
+
+    monkeypatch.setattr(outbox, "_send", send_late)
+    monkeypatch.setattr(wakeups, "TOLD_WITHIN", NEVER)  # however slow the machine
     async with await open_mongo(mongo_url) as store:
         overheard.clear()
         await store.insert([a_job(queue="mail")], NOW)
