@@ -1,18 +1,21 @@
 """The overview of a tenant: counts, queues, alarms, and what runs next."""
 
 from asyncio import gather
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.fleet.presence import list_workers
+from rota.fleet.presence import WorkerPresence, list_workers
 from rota.jobs import Job, JobFilter, JobStatus
+from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.explanation import format_duration, show
 from rota.ops.holds import Hold, find_holds
 from rota.ops.queues import QueueStanding, stand, works_for
+from rota.ops.reasons import judge_workers
 from rota.ops.series import SeriesSummary, list_series
 from rota.ops.tasks import TaskSummary, list_tasks
 from rota.rail.jobs import RailStore
@@ -23,12 +26,15 @@ FAILURES_SHOWN = 10
 NEXT_SHOWN = 10
 _SERIES_READ = 100
 
+MOST_LOOKED_AT = 500
+"""The newest READY jobs among which due ones are looked for."""
+
 MOST_COUNTED = 1_000
 """The number of ended jobs counted per status; there may be more."""
 
 ENDED = (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED)
 
-Concern = Literal["dead_letters", "stalled", "late", "no_worker", "series", "tasks"]
+Concern = Literal["dead_letters", "stalled", "late", "no_worker", "unserved", "series", "tasks"]
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +113,12 @@ async def take_overview(
         taken_at=now,
         counts=await count_jobs(store, tenant, depths),
         queues=queues,
-        alarms=(*_judge_queues(queues), *_judge_series(page.items), *_judge_tasks(tasks)),
+        alarms=(
+            *_judge_queues(queues),
+            *await _find_unserved(store, tenant, queues, workers, now),
+            *_judge_series(page.items),
+            *_judge_tasks(tasks),
+        ),
         next_runs=_merge(page.items, tasks, zone),
         failures=failures,
         worker_count=len(workers),
@@ -158,6 +169,45 @@ def _judge_queue(it: QueueStanding) -> Iterator[tuple[Concern, int, str]]:
         yield "no_worker", it.due_count, f"{jobs} due, and no worker takes from the queue"
     if it.dead_count:
         yield "dead_letters", it.dead_count, describe_dead(it.dead_count)
+
+
+async def _find_unserved(
+    store: RailStore,
+    tenant: str,
+    queues: Sequence[QueueStanding],
+    workers: Sequence[WorkerPresence],
+    now: datetime,
+) -> list[Alarm]:
+    """Due jobs that none of their queue's workers can run, in the words of ``explain_job``."""
+    served = {it.queue for it in queues if it.worker_count}
+    found: Counter[tuple[str, str]] = Counter()
+    for job in await find_due(store, tenant, queues, now):
+        for reason in judge_workers(job, workers) if job.queue in served else ():
+            found[job.queue, reason.text] += 1
+    return [
+        Alarm(
+            concern="unserved",
+            text=f"{text[:1].lower()}{text[1:]}".removesuffix("."),
+            count=count,
+            queue=queue,
+        )
+        for (queue, text), count in sorted(found.items())
+    ]
+
+
+async def find_due(
+    store: RailStore, tenant: str, queues: Iterable[QueueStanding | QueueDepth], now: datetime
+) -> list[Job]:
+    """The due jobs among the newest READY ones; nothing is read if the queues have none."""
+    count, due = sum(it.due_count for it in queues), list[Job]()
+    wanted, cursor = JobFilter(status=JobStatus.READY), None
+    for _ in range(MOST_LOOKED_AT // HIGHEST_LIMIT if count else 0):
+        page = await store.find(tenant, wanted, cursor, HIGHEST_LIMIT)
+        due += [job for job in page.items if job.due_at <= now]
+        cursor = page.next_cursor
+        if cursor is None or len(due) >= count:
+            break
+    return due
 
 
 def _describe_late(due_count: int, late_for: timedelta) -> str:

@@ -1,6 +1,6 @@
 """The reasons in an explanation: the series of a job, and what holds a due job back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from rota.errors import RotaError
@@ -223,7 +223,7 @@ def list_holds(job: Job, snapshot: Snapshot, at: datetime) -> list[Reason]:
         *_judge_gates(job, snapshot, at),
         *_judge_places(job, snapshot),
         *_judge_rates(job, snapshot, at),
-        *_judge_workers(job, snapshot),
+        *judge_workers(job, snapshot.workers),
     ]
 
 
@@ -350,8 +350,8 @@ def _judge_rates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
         )
 
 
-def _judge_workers(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
-    workers = snapshot.workers
+def judge_workers(job: Job, workers: Sequence[WorkerPresence]) -> Iterator[Reason]:
+    """Why none of these workers can run the job; nothing if one can."""
     if not workers:
         yield Reason(code="no_worker", text="No worker is known to run on this store.")
     elif not any(takes(worker, job) for worker in workers):

@@ -117,6 +117,27 @@ async def test_jobs_that_a_worker_leased_ahead_are_not_shown_as_running(
     assert text.count('data-label="Lease until"') == 10
 
 
+async def test_the_overview_names_a_due_job_that_no_worker_can_run_as_why_does(
+    pages: httpx2.AsyncClient, story: Story
+) -> None:
+    await story.show_workers()
+    for _ in range(3):
+        await story.ask("Unheard", "mail", kind="fax.send", ago=SECOND)
+    job = await story.ask("Labelled", "mail", kind="mail.send", label="v9", ago=SECOND)
+    await story.ask("Later", "mail", kind="telex.send", due_at=START + MINUTE)
+    reasons = [
+        (await pages.get(f"/api/v1/jobs/{each}/why")).json()["reasons"][0]
+        for each in (job.id, (await pages.get("/api/v1/jobs?queue=mail")).json()["items"][-1]["id"])
+    ]
+    assert [it["code"] for it in reasons] == ["no_worker", "no_worker"]
+    text = (await pages.get("/admin")).text
+    assert "No alarms" not in text
+    assert "4 jobs wait in queue mail." in text
+    for reason in reasons:
+        assert reason["text"] in text
+    assert "telex" not in text
+
+
 async def test_a_worker_over_http_is_shown_with_its_settings(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:

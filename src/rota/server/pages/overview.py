@@ -146,6 +146,14 @@ def _warn_alone(alarms: Sequence[Alarm], link: Link) -> Warned:
     return Warned("red", "alert", headline, text, link("workers"), "Show workers")
 
 
+def _warn_unserved(alarms: Sequence[Alarm], link: Link) -> Warned:
+    queue = alarms[0].queue if len({each.queue for each in alarms}) == 1 else None
+    target = link("jobs", state=JobState.DUE, queue=queue)
+    headline = f"{_jobs(alarms, 'waits', 'wait')} in {_places(alarms)}."
+    text = " ".join(dict.fromkeys(_sentence(each) for each in alarms[:QUEUES_NAMED]))
+    return Warned("red", "alert", headline, text, target, "Show jobs")
+
+
 def _warn_dead(alarms: Sequence[Alarm], link: Link) -> Warned:
     headline = f"{_jobs(alarms, 'has', 'have')} failed for good in {_places(alarms)}."
     queue = alarms[0].queue if len(alarms) == 1 else None
@@ -176,6 +184,7 @@ def _warn_tasks(alarms: Sequence[Alarm], link: Link) -> Warned:
 _WARN: dict[str, Callable[[Sequence[Alarm], Link], Warned]] = {
     "stalled": _warn_stalled,
     "no_worker": _warn_alone,
+    "unserved": _warn_unserved,
     "dead_letters": _warn_dead,
     "series": _warn_series,
     "late": _warn_late,
@@ -199,7 +208,7 @@ def _sentence(alarm: Alarm) -> str:
 
 def _places(alarms: Sequence[Alarm]) -> str:
     """The names of the queues; of many, the first few."""
-    names = [each.queue or "" for each in alarms]
+    names = list(dict.fromkeys(each.queue or "" for each in alarms))
     if len(names) == 1:
         return f"queue {names[0]}"
     if len(names) > QUEUES_NAMED:

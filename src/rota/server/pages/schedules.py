@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
-from rota.jobs import Job, JobFilter, JobState, JobStatus
+from rota.jobs import JobFilter, JobState, JobStatus
+from rota.ops.overview import find_due
 from rota.ops.series import SeriesPage, SeriesSummary, has_text, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
 from rota.scheduler.policy import SchedulerContext
@@ -23,13 +24,9 @@ from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
 
 MOST_IN_GRID = 10
-MOST_LOOKED_AT = 500
-"""The number of READY jobs searched for due ones."""
-
 MOST_SERIES = 50
 LONGEST_MATCH = 255
 
-_STEP = 100
 _NO_TASKS = TaskStanding(tasks=(), scheduler_count=0, unreadable=())
 
 
@@ -120,15 +117,7 @@ async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
     count = sum(each.due_count for each in depths)
     since = min((each.oldest_due_at for each in depths if each.oldest_due_at), default=None)
     first = "" if since is None else f", the oldest {format_distance(since, visit.now)}"
-    found: list[Job] = []
-    cursor: str | None = None
-    for _ in range(MOST_LOOKED_AT // _STEP if count else 0):
-        wanted = JobFilter(status=JobStatus.READY)
-        page = await visit.context.store.find(visit.tenant, wanted, cursor, _STEP)
-        found += [job for job in page.items if job.due_at <= visit.now]
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= count:
-            break
+    found = await find_due(visit.context.store, visit.tenant, depths, visit.now)
     found.sort(key=lambda job: (job.due_at, job.id))
     rows = [Row(job, sign_of(job, visit.now), at=job.due_at) for job in found[:MOST_IN_GRID]]
     return Grid(rows, f"{count} due{first}", visit.link("jobs", state="due"))
