@@ -35,8 +35,8 @@ async def read_audit_log(call: Call[Nothing, AuditSearch]) -> AuditList:
     """Read the audit log of your tenant, newest entry first."""
     asked = call.query
     page = await list_audit_entries(
-        call.context.store,
-        call.caller.tenant,
+        call.store,
+        call.tenant,
         action=asked.action,
         job_id=None if asked.job_id is None else read_id(asked.job_id, "job_id"),
         cursor=asked.cursor,

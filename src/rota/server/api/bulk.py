@@ -144,12 +144,12 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     They may depend on each other by ``ref``. An error names the job by its index:
     ``jobs[3].queue``.
     """
-    asked, context, tenant = call.body.jobs, call.context, call.caller.tenant
+    asked = call.body.jobs
     jobs = _admit(call, asked)
-    await context.quota.admit(tenant, len(jobs))
-    await note_alerts(context.store, jobs)
+    await call.admit(len(jobs))
+    await note_alerts(call.store, jobs)
     try:
-        inserted = await context.store.insert(jobs, context.clock.now())
+        inserted = await call.store.insert(jobs, call.clock.now())
     except UnknownDependencyError as error:
         raise _name_job(error, jobs) from error
     existing_count = sum(each.is_existing for each in inserted)
@@ -167,13 +167,13 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
 
 
 def _admit(call: Call[BulkJobs, Nothing], asked: Sequence[BulkJob]) -> list[Job]:
-    now = call.context.clock.now()
+    now = call.clock.now()
     _check_refs(asked)
     jobs: list[Job] = []
     for index, wish in enumerate(asked):
         plain = msgspec.structs.replace(wish, dependencies=[])
         try:
-            jobs.append(admit_new_job(plain, call.context, call.caller.tenant, now))
+            jobs.append(admit_new_job(plain, call.context, call.tenant, now))
         except InvalidJobError as error:
             raise InvalidJobError(f"jobs[{index}].{error.field}", error.reason) from error
     ids = {wish.ref: job.id for wish, job in zip(asked, jobs, strict=True) if wish.ref is not None}
@@ -235,7 +235,7 @@ async def act_on_many_jobs(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
         raise InvalidRequestError("action", "is missing")
     if asked.plan_id is not None:
         raise InvalidRequestError("plan_id", "needs dry_run to be false")
-    context = call.context.rail_context(call.caller.tenant)
+    context = call.around
     return _show(await plan_bulk(context, asked.action, _read_query(asked, context.clock.now())))
 
 
@@ -246,8 +246,8 @@ async def _carry_out(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
     for name in _FILTERS:
         if getattr(asked, name) is not None:
             raise InvalidRequestError(name, "cannot be combined with a plan, which has its jobs")
-    context = call.context.rail_context(call.caller.tenant)
-    report = await carry_out(context, asked.plan_id, who=call.caller.who, why=asked.why or "")
+    context = call.around
+    report = await carry_out(context, asked.plan_id, who=call.who, why=asked.why or "")
     return BulkAnswer(
         action=report.action,
         is_dry_run=False,

@@ -96,7 +96,7 @@ class DiscardAnswer(msgspec.Struct, frozen=True):
 
 async def list_dead_letters(call: Call[Nothing, LetterSearch]) -> JobPage:
     """List jobs that have used up their attempts, newest first."""
-    asked, tenant = call.query, call.caller.tenant
+    asked = call.query
     wanted = DeadLetterFilter(
         kind=asked.kind,
         queue=asked.queue,
@@ -106,17 +106,17 @@ async def list_dead_letters(call: Call[Nothing, LetterSearch]) -> JobPage:
         with_discarded=asked.with_discarded,
         with_retried=asked.with_retried,
     )
-    letters = call.context.dead_letters(tenant)
+    letters = call.dead_letters
     page = await letters.list(wanted, cursor=asked.cursor, limit=asked.limit)
     ids = [each.job_id for each in page.items]
-    found = await call.context.store.get(tenant, ids)
+    found = await call.store.get(call.tenant, ids)
     shown = [view_job(found[job_id]) for job_id in ids if job_id in found]
     return JobPage(shown, page.next_cursor, page.next_cursor is not None)
 
 
 async def inspect_dead_letter(call: Call[Nothing, Nothing]) -> LetterView:
     """Get one dead letter with the error, worker, start and end of each attempt."""
-    letters = call.context.dead_letters(call.caller.tenant)
+    letters = call.dead_letters
     letter = await letters.inspect(call.path["job_id"])
     return LetterView(view_job(await read_job(call)), letter.attempts)
 
@@ -138,7 +138,7 @@ async def retry_dead_letters(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
         error_contains=asked.error_contains,
         with_discarded=asked.with_discarded,
     )
-    letters = call.context.dead_letters(call.caller.tenant)
+    letters = call.dead_letters
     plan = await letters.plan_retry(wanted, cascade=asked.cascade)
     return RetryAnswer(
         is_dry_run=True,
@@ -149,14 +149,12 @@ async def retry_dead_letters(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
 
 
 async def _retry(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
-    asked, tenant = call.body, call.caller.tenant
+    asked = call.body
     if not asked.job_ids:
         raise InvalidRequestError("job_ids", "is missing: a dry run names them")
-    await call.context.quota.admit(tenant, len(asked.job_ids))
+    await call.admit(len(asked.job_ids))
     plan = RetryPlan(tuple(asked.job_ids), tuple(asked.dependent_ids))
-    retried = await call.context.dead_letters(tenant).retry(
-        plan, who=call.caller.who, why=asked.why
-    )
+    retried = await call.dead_letters.retry(plan, who=call.who, why=asked.why)
     return RetryAnswer(
         is_dry_run=False, replacements=retried.replacements, earlier_ids=retried.earlier_ids
     )
@@ -167,9 +165,7 @@ async def discard_dead_letter(call: Call[Order, Nothing]) -> DiscardAnswer:
 
     409 when another job depends on it.
     """
-    count = await call.context.dead_letters(call.caller.tenant).discard(
-        [call.path["job_id"]], who=call.caller.who, why=call.body.why
-    )
+    count = await call.dead_letters.discard([call.path["job_id"]], who=call.who, why=call.body.why)
     return DiscardAnswer(count)
 
 

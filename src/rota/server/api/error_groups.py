@@ -83,13 +83,13 @@ class GroupAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 async def get_error_groups(call: Call[Nothing, GroupChoice]) -> ErrorGroupList:
     """List failures in groups: the same kind, exception and place."""
-    found = await list_error_groups(call.context.store, call.caller.tenant, kind=call.query.kind)
+    found = await list_error_groups(call.store, call.tenant, kind=call.query.kind)
     return ErrorGroupList(msgspec.convert(found, tuple[ErrorGroupView, ...], from_attributes=True))
 
 
 async def get_error_group(call: Call[Nothing, Nothing]) -> ErrorGroupDetail:
     """Get one error group with its dead letters."""
-    context = call.context.rail_context(call.caller.tenant)
+    context = call.around
     group = await find_error_group(context.store, context.tenant, call.path["group_id"])
     letters = await find_group_letters(context, group)
     return ErrorGroupDetail(
@@ -99,24 +99,24 @@ async def get_error_group(call: Call[Nothing, Nothing]) -> ErrorGroupDetail:
 
 async def retry_error_group(call: Call[GroupOrder, Nothing]) -> GroupAnswer:
     """Retry up to 1,000 dead letters of a group: a new job replaces each."""
-    context = call.context.rail_context(call.caller.tenant)
+    context = call.around
     group: ErrorGroup = await find_error_group(context.store, context.tenant, call.path["group_id"])
     letters = await find_group_letters(context, group)
     if call.body.dry_run or not letters.jobs:
         return _answer(call, len(letters.jobs), has_more=letters.has_more)
-    await call.context.quota.admit(context.tenant, len(letters.jobs))
-    retried = await retry_group(context, letters.ids, who=call.caller.who, why=call.body.why)
+    await call.admit(len(letters.jobs))
+    retried = await retry_group(context, letters.ids, who=call.who, why=call.body.why)
     return _answer(call, len(retried.replacements), has_more=letters.has_more)
 
 
 async def discard_error_group(call: Call[GroupOrder, Nothing]) -> GroupAnswer:
     """Delete up to 1,000 dead letters of a group with their attempts."""
-    context = call.context.rail_context(call.caller.tenant)
+    context = call.around
     group = await find_error_group(context.store, context.tenant, call.path["group_id"])
     letters = await find_group_letters(context, group)
     if call.body.dry_run or not letters.jobs:
         return _answer(call, len(letters.jobs), has_more=letters.has_more)
-    gone = await discard_group(context, letters.ids, who=call.caller.who, why=call.body.why)
+    gone = await discard_group(context, letters.ids, who=call.who, why=call.body.why)
     return _answer(call, gone.discarded_count, gone.kept_count, has_more=letters.has_more)
 
 

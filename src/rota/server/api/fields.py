@@ -146,7 +146,7 @@ def choose_moment(at: datetime | None, wall: str | None) -> datetime | None:
 async def read_job(call: Call[Any, Any], job_id: JobId | None = None) -> Job:
     """The job with this id, by default the one in the path; JobNotFoundError when unknown."""
     wanted = job_id or call.path["job_id"]
-    found = await call.context.store.get(call.caller.tenant, [wanted])
+    found = await call.store.get(call.tenant, [wanted])
     queues = call.caller.queues
     if wanted not in found or (queues is not None and found[wanted].queue not in queues):
         raise JobNotFoundError(wanted)

@@ -143,15 +143,15 @@ class GatesView(msgspec.Struct, frozen=True, kw_only=True):
 
 async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     """Get the gates that hold back the jobs of your tenant, now or later."""
-    now, tenant = call.context.clock.now(), call.caller.tenant
+    now = call.clock.now()
     hours: QuietHoursView | None = None
     windows: list[MaintenanceView] = []
     kinds: list[NotifyingKind] = []
-    for entry in (await settings.list_gates(call.context.store)).entries:
+    for entry in (await settings.list_gates(call.store)).entries:
         if isinstance(entry, TenantQuietHours):
-            if entry.tenant == tenant:
+            if entry.tenant == call.tenant:
                 hours = _view_hours(entry.hours, now)
-        elif isinstance(entry, ScopedMaintenance) and entry.scope.tenant in (None, tenant):
+        elif isinstance(entry, ScopedMaintenance) and entry.scope.tenant in (None, call.tenant):
             windows += _view_maintenance(entry, now)
         elif isinstance(entry, KindNotifies):
             kinds.append(NotifyingKind(kind=entry.kind, notifies=entry.notifies))
@@ -160,33 +160,30 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
 
 async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView:
     """Set the quiet hours of your tenant. They replace earlier ones."""
-    asked, tenant = call.body, call.caller.tenant
+    asked = call.body
     hours = _read_hours(asked)
     details = {"start": asked.start, "end": asked.end, "zone": asked.zone}
-    await _record(call, tenant, "set_quiet_hours", details, asked.why)
-    context = call.context
-    await settings.set_quiet_hours(context.store, tenant, hours, clock=context.clock)
-    return _view_hours(hours, call.context.clock.now())
+    await _record(call, call.tenant, "set_quiet_hours", details, asked.why)
+    await settings.set_quiet_hours(call.store, call.tenant, hours, clock=call.clock)
+    return _view_hours(hours, call.clock.now())
 
 
 async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     """Clear the quiet hours of your tenant, if there are any."""
-    tenant = call.caller.tenant
-    await _record(call, tenant, "set_quiet_hours", {"cleared": True})
-    await settings.clear_quiet_hours(call.context.store, tenant)
+    await _record(call, call.tenant, "set_quiet_hours", {"cleared": True})
+    await settings.clear_quiet_hours(call.store, call.tenant)
     return Answer(204)
 
 
 async def set_maintenance(call: Call[MaintenanceBody, Nothing]) -> list[MaintenanceView]:
     """Hold back all jobs of your tenant for a time."""
-    return await _set(call, GateScope(tenant=call.caller.tenant))
+    return await _set(call, GateScope(tenant=call.tenant))
 
 
 async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     """End the maintenance of your tenant, if there is any."""
-    tenant = call.caller.tenant
-    await _record(call, tenant, "set_maintenance", {"isOn": False})
-    await settings.clear_maintenance(call.context.store, GateScope(tenant=tenant))
+    await _record(call, call.tenant, "set_maintenance", {"isOn": False})
+    await settings.clear_maintenance(call.store, GateScope(tenant=call.tenant))
     return Answer(204)
 
 
@@ -201,7 +198,7 @@ async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     """End the maintenance of a queue, or of everything, if there is any."""
     queue = call.query.queue
     await _record(call, EVERYBODY, "set_maintenance", {"isOn": False, "queue": queue})
-    await settings.clear_maintenance(call.context.store, _wide_scope(queue))
+    await settings.clear_maintenance(call.store, _wide_scope(queue))
     return Answer(204)
 
 
@@ -216,16 +213,16 @@ async def _record(
     details: Mapping[str, Any],
     why: str | None = None,
 ) -> None:
-    entry = AuditedAction(action=action, who=call.caller.who, why=why, details=details)
+    entry = AuditedAction(action=action, who=call.who, why=why, details=details)
     await record_action(call.context.rail_context(tenant), entry)
 
 
 async def _set(
     call: Call[MaintenanceBody, Nothing] | Call[WideMaintenanceBody, Nothing], scope: GateScope
 ) -> list[MaintenanceView]:
-    clock, store = call.context.clock, call.context.store
+    clock, store = call.clock, call.store
     now = clock.now()
-    window = _read_window(call.body, call.caller.who, now)
+    window = _read_window(call.body, call.who, now)
     if window.until is not None and window.until <= now:
         raise InvalidRequestError("until", "is over already: must be later than now")
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}

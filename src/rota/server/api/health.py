@@ -43,7 +43,7 @@ async def check_readiness(call: Call[Nothing, Nothing]) -> Readiness:
     """
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_SECONDS):
-            await call.context.store.get(DEFAULT_TENANT, [_UNUSED_ID])
+            await call.store.get(DEFAULT_TENANT, [_UNUSED_ID])
     except TimeoutError as error:
         raise StoreUnavailableError("The store does not answer") from error
     return Readiness()
@@ -51,7 +51,7 @@ async def check_readiness(call: Call[Nothing, Nothing]) -> Readiness:
 
 async def show_metrics(call: Call[Nothing, Nothing]) -> Answer:
     """Get the metrics of the whole installation in the Prometheus text format."""
-    return Answer(200, await call.context.metrics.show(call.context.clock.now()))
+    return Answer(200, await call.context.metrics.show(call.clock.now()))
 
 
 ROUTES: tuple[Route, ...] = (

@@ -122,8 +122,7 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     the job, or another job of its series, ran then or will run then. Without one, it explains the
     jobs for pollers too.
     """
-    context = call.context
-    subject = (context.store, context.clock, call.caller.tenant, call.path["job_id"])
+    subject = (call.store, call.clock, call.tenant, call.path["job_id"])
     if call.query.at is None and call.query.wall is None:
         return await explain_job(*subject)
     await read_job(call)  # a job that does not exist is refused before anything else
@@ -133,15 +132,13 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
 
 async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
     """Get every job that is connected with a job by dependencies, with its status."""
-    return await draw_graph(
-        call.context.store, call.caller.tenant, call.path["job_id"], limit=call.query.limit
-    )
+    return await draw_graph(call.store, call.tenant, call.path["job_id"], limit=call.query.limit)
 
 
 async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
     """List the attempts of a job that have ended: worker, start, end, error, traceback and log."""
     job = await read_job(call)
-    return AttemptList(await call.context.store.attempts(call.caller.tenant, job.id))
+    return AttemptList(await call.store.attempts(call.tenant, job.id))
 
 
 async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
@@ -149,19 +146,19 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
 
     The answer comes as soon as the job has ended, or after ``wait`` seconds.
     """
-    context, job = call.context, await read_job(call)
+    job = await read_job(call)
     if call.query.wait and not job.status.is_terminal:
         with suppress(TimeoutError):
-            async with timeout_after(context.clock, timedelta(seconds=call.query.wait)):
-                job = await wait_for_end(context.store, context.clock, job.tenant, job.id)
+            async with timeout_after(call.clock, timedelta(seconds=call.query.wait)):
+                job = await wait_for_end(call.store, call.clock, job.tenant, job.id)
     if job.status is JobStatus.COMPLETED:
-        body = (await context.store.results(job.tenant, [job.id])).get(job.id)
+        body = (await call.store.results(job.tenant, [job.id])).get(job.id)
         result = None if body is None else msgspec.Raw(body)
         return ResultView(job_id=job.id, status=job.status, has_ended=True, result=result)
     if not job.status.is_terminal:
         progress = await _view_progress(call, job)
         return ResultView(job_id=job.id, status=job.status, has_ended=False, progress=progress)
-    attempts = await context.store.attempts(job.tenant, job.id)
+    attempts = await call.store.attempts(job.tenant, job.id)
     return ResultView(
         job_id=job.id,
         status=job.status,
@@ -172,7 +169,7 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
 
 
 async def _view_progress(call: Call[Any, Any], job: Job) -> ProgressView | None:
-    found = (await read_progress(call.context.store, [job])).get(job.id)
+    found = (await read_progress(call.store, [job])).get(job.id)
     if found is None:
         return None
     return ProgressView(done=found.done, total=found.total, message=found.message, at=found.at)
@@ -188,16 +185,15 @@ async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:
     if not is_dead(old):
         reason = "only a job that failed, and was not cancelled, can be retried"
         raise IllegalMoveError(old.status, JobStatus.READY, reason)
-    context, tenant = call.context, call.caller.tenant
     changes = _read_changes(call, old)
-    await context.quota.admit(tenant)
+    await call.admit()
     asked: dict[str, Any] = {"cascade": call.query.cascade, "why": call.body.why}
-    asked["who"] = call.caller.who
+    asked["who"] = call.who
     if changes:
         with api_names():
-            retried = await retry_edited(context.rail_context(tenant), old.id, changes, **asked)
+            retried = await retry_edited(call.around, old.id, changes, **asked)
     else:
-        retried = await context.dead_letters(tenant).retry(old.id, **asked)
+        retried = await call.dead_letters.retry(old.id, **asked)
     new = await read_job(call, retried.replacements[old.id])
     link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
     made = RetriedJob(view_job(new), retried.replacements, retried.earlier_ids)
@@ -211,13 +207,10 @@ async def duplicate(call: Call[CopyOrder, Nothing]) -> Answer:
     recur.
     """
     old = await read_job(call)
-    context, tenant = call.context, call.caller.tenant
     changes = _read_changes(call, old)
-    await context.quota.admit(tenant)
+    await call.admit()
     with api_names():
-        new = await duplicate_job(
-            context.rail_context(tenant), old.id, changes, who=call.caller.who, why=call.body.why
-        )
+        new = await duplicate_job(call.around, old.id, changes, who=call.who, why=call.body.why)
     link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
     return Answer(201, view_job(new), link)
 
@@ -237,10 +230,10 @@ async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
 
     When it is running, its worker learns of it at the next heartbeat. 409 when it has ended.
     """
-    cancelled = await call.context.rail(call.caller.tenant).cancel(
+    cancelled = await call.rail.cancel(
         call.path["job_id"],
         ends_series=call.query.ends_series,
-        who=call.caller.who,
+        who=call.who,
         why=call.body.why,
     )
     return view_job(await read_job(call, cancelled.job_id))
@@ -251,9 +244,7 @@ async def run_job_now(call: Call[Order, Nothing]) -> JobView:
 
     Its series continues as scheduled. A job that waits for other jobs still does.
     """
-    moved = await call.context.rail(call.caller.tenant).run_now(
-        call.path["job_id"], who=call.caller.who, why=call.body.why
-    )
+    moved = await call.rail.run_now(call.path["job_id"], who=call.who, why=call.body.why)
     return view_job(await read_job(call, moved.job_id))
 
 

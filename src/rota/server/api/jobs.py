@@ -503,15 +503,16 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     refused if this server has the app of the kind; the error names the path of the field. A header
     ``Warning`` says that no running worker serves the kind.
     """
-    context, tenant = call.context, call.caller.tenant
-    now = context.clock.now()
-    job = admit_new_job(call.body, context, tenant, now, call.headers.get(KEY_HEADER.lower()))
+    now = call.clock.now()
+    job = admit_new_job(
+        call.body, call.context, call.tenant, now, call.headers.get(KEY_HEADER.lower())
+    )
     read_plain_queue(job.queue)
     await _check_queues(call, job)
-    inserted = await insert_job(context, _with_trace(job, call), now)
+    inserted = await insert_job(call.context, _with_trace(job, call), now)
     call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
-    warning = await context.served.warn(inserted.job)
+    warning = await call.context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
@@ -531,7 +532,7 @@ async def _check_queues(call: Call[Any, Any], job: Job) -> None:
         return
     call.caller.check_queues([job.queue])
     if job.dependencies:
-        found = await call.context.store.get(job.tenant, job.dependencies)
+        found = await call.store.get(job.tenant, job.dependencies)
         call.caller.check_queues(each.queue for each in found.values())
 
 
@@ -557,12 +558,10 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
         if job.status.is_terminal:
             raise JobEndedError(job.id, job.status)
         _check_fixed(fixed, msgspec.to_builtins(view_job(job)))
-    changes, now = _list_changes(call.body), call.context.clock.now()
+    changes, now = _list_changes(call.body), call.clock.now()
     await _check_payload(call, changes)
     with api_names():
-        amended = await call.context.store.amend(
-            call.caller.tenant, call.path["job_id"], changes, now
-        )
+        amended = await call.store.amend(call.tenant, call.path["job_id"], changes, now)
     return view_job(amended)
 
 
@@ -580,14 +579,12 @@ async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
     409 when another job depends on it. When it is running, its worker learns of the deletion at the
     next heartbeat, and the result is discarded. The audit log records the deletion.
     """
-    job, context, tenant = await read_job(call), call.context, call.caller.tenant
-    if not await context.store.find_dependents(tenant, [job.id], 1):
+    job = await read_job(call)
+    if not await call.store.find_dependents(call.tenant, [job.id], 1):
         details = {"name": job.name, "status": job.status}
-        entry = AuditedAction(
-            action="delete", who=call.caller.who, job_ids=[job.id], details=details
-        )
-        await record_action(context.rail_context(tenant), entry)
-    await context.store.delete(tenant, job.id)
+        entry = AuditedAction(action="delete", who=call.who, job_ids=[job.id], details=details)
+        await record_action(call.around, entry)
+    await call.store.delete(call.tenant, job.id)
     return Answer(204)
 
 
@@ -596,8 +593,8 @@ async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
 
     Returns the jobs that match every filter, newest first, then by id.
     """
-    asked, store = call.query, call.context.store
-    page = await store.find(call.caller.tenant, asked.as_filter(), asked.cursor, asked.limit)
+    asked, store = call.query, call.store
+    page = await store.find(call.tenant, asked.as_filter(), asked.cursor, asked.limit)
     return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
 
 
@@ -609,9 +606,9 @@ async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
     """
     asked = call.query
     page = await search_by_text(
-        call.context.store,
-        call.caller.tenant,
-        asked.as_query(call.context.clock.now()),
+        call.store,
+        call.tenant,
+        asked.as_query(call.clock.now()),
         cursor=asked.cursor,
         limit=asked.limit,
     )
@@ -625,13 +622,13 @@ async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
     the request change nothing; they must be valid.
     """
     check_limit(call.query.limit)
-    now = call.context.clock.now()
-    return await count_states(call.context.store, call.caller.tenant, call.query.as_query(now), now)
+    now = call.clock.now()
+    return await count_states(call.store, call.tenant, call.query.as_query(now), now)
 
 
 async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:
     """Suggest how a search may go on: fields, kinds, queues, words, keys, errors, payload paths."""
-    return Suggestions(await suggest(call.context.store, call.caller.tenant, call.query.q))
+    return Suggestions(await suggest(call.store, call.tenant, call.query.q))
 
 
 def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:

@@ -95,11 +95,11 @@ async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
 
     A job or series that says so itself is not affected.
     """
-    context, body = call.context, call.body
+    body = call.body
     await _set(call, body.kind, body.why, notifies=body.notifies)
-    known = await list_known_kinds(context.store, context.served)
+    known = await list_known_kinds(call.store, call.context.served)
     found = next((it for it in known if it.kind == body.kind), KnownKind(kind=body.kind))
-    return _view(found, is_checked=context.served.checks(body.kind))
+    return _view(found, is_checked=call.context.served.checks(body.kind))
 
 
 async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
@@ -111,7 +111,7 @@ async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
 async def _set(call: Call[Any, Any], kind: str, why: str | None, *, notifies: bool | None) -> None:
     everybody = call.context.rail_context(EVERYBODY)
     read_word(kind, "kind")
-    await set_notifies(everybody, kind, notifies=notifies, who=call.caller.who, why=why)
+    await set_notifies(everybody, kind, notifies=notifies, who=call.who, why=why)
 
 
 def _view(known: KnownKind, *, is_checked: bool) -> KindView:

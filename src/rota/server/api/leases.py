@@ -187,7 +187,7 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
         kinds=tuple(asked.kinds),
         concurrency=asked.concurrency,
     )
-    jobs = await call.context.leases.lease(call.caller.tenant, request, call.disconnected)
+    jobs = await call.context.leases.lease(call.tenant, request, call.disconnected)
     return LeasedJobs(view_jobs(jobs))
 
 
@@ -200,9 +200,9 @@ async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
         for index, each in enumerate(asked.leases)
     ]
     lease_for = _choose_lease(asked.lease_seconds, call.context.leases)
-    until = call.context.clock.now() + lease_for
+    until = call.clock.now() + lease_for
     lasting = await call.context.leases.extend(
-        call.caller.tenant, worker, held, lease_for, call.caller.queues
+        call.tenant, worker, held, lease_for, call.caller.queues
     )
     lost = [each.job_id for each, is_held in zip(held, lasting, strict=True) if not is_held]
     return ExtendAnswer(until, lost)
@@ -217,9 +217,7 @@ async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     asked = call.body
     worker = read_name(asked.worker, "worker")
     settlements = [_read_ended(each, f"outcomes[{n}]") for n, each in enumerate(asked.outcomes)]
-    settled = await call.context.leases.settle(
-        call.caller.tenant, worker, settlements, call.caller.queues
-    )
+    settled = await call.context.leases.settle(call.tenant, worker, settlements, call.caller.queues)
     items = [
         SettledJob(
             job_id=each.job_id,

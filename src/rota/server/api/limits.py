@@ -85,29 +85,26 @@ class LimitPage(msgspec.Struct, frozen=True):
 
 async def get_limits(call: Call[Nothing, Nothing]) -> LimitPage:
     """List the limits that apply to your tenant: its own, and those of all tenants."""
-    kept = (await list_limits(call.context.store)).limits
-    return LimitPage([_view(it) for it in kept if it.tenant in (None, call.caller.tenant)])
+    kept = (await list_limits(call.store)).limits
+    return LimitPage([_view(it) for it in kept if it.tenant in (None, call.tenant)])
 
 
 async def put_limit(call: Call[LimitBody, Nothing]) -> LimitView:
     """Set the limit of a scope. It replaces the earlier one; workers notice within seconds."""
-    limit = _read(call.body, call.caller.tenant)
-    context = call.context
-    await set_limit(
-        context.store, limit, who=call.caller.who, why=call.body.why, clock=context.clock
-    )
+    limit = _read(call.body, call.tenant)
+    await set_limit(call.store, limit, who=call.who, why=call.body.why, clock=call.clock)
     return _view(limit)
 
 
 async def delete_limit(call: Call[Nothing, LimitScope]) -> Answer:
     """Clear the limit of a scope, if there is one."""
-    asked, context = call.query, call.context
+    asked = call.query
     await clear_limit(
-        context.store,
-        tenant=call.caller.tenant if asked.whose == "own" else None,
+        call.store,
+        tenant=call.tenant if asked.whose == "own" else None,
         queue=asked.queue,
-        who=call.caller.who,
-        clock=context.clock,
+        who=call.who,
+        clock=call.clock,
     )
     return Answer(204)
 

@@ -194,14 +194,12 @@ async def get_counters(call: Call[Nothing, Nothing]) -> FleetCounters:
 
 async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
     """Get the overview of your tenant: counts, queues, alarms, next runs and failures."""
-    context = call.context
-    return await take_overview(context.store, context.clock, call.caller.tenant)
+    return await take_overview(call.store, call.clock, call.tenant)
 
 
 async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
     """List the workers that take jobs of your tenant, and how busy they are."""
-    context = call.context
-    crew = await find_crew(context.store, call.caller.tenant, context.clock.now())
+    crew = await find_crew(call.store, call.tenant, call.clock.now())
     return WorkerList(tuple(_view_worker(each) for each in crew.workers))
 
 
@@ -212,17 +210,16 @@ def _view_worker(each: BusyWorker) -> WorkerView:
 
 async def get_pollers(call: Call[Nothing, Nothing]) -> PollerList:
     """List the pollers that report to this store, what they hold and what failed."""
-    context = call.context
-    found = await list_pollers_of(context.store, context.clock.now(), call.caller.tenant)
+    found = await list_pollers_of(call.store, call.clock.now(), call.tenant)
     return PollerList(msgspec.convert(found, tuple[PollerView, ...], from_attributes=True))
 
 
 async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
     """Get how many attempts of your tenant ended in each minute or hour, by outcome."""
-    context, asked = call.context, call.query
-    since, until = _choose(asked, context.clock.now())
+    asked = call.query
+    since, until = _choose(asked, call.clock.now())
     resolution = _RESOLUTIONS[asked.step]
-    found = await read_stats(context.store, call.caller.tenant, since, until, resolution)
+    found = await read_stats(call.store, call.tenant, since, until, resolution)
     total = reduce(add, found, MinuteStats(at=since))
     periods = msgspec.convert(found, tuple[EndedMinute, ...], from_attributes=True)
     return Throughput(

@@ -42,8 +42,7 @@ class QueueOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 async def get_queues(call: Call[Nothing, Nothing]) -> QueueList:
     """List the queues of your tenant: depth, throughput, workers, limits and pauses."""
-    context = call.context
-    return QueueList(await list_queues(context.store, context.clock, call.caller.tenant))
+    return QueueList(await list_queues(call.store, call.clock, call.tenant))
 
 
 async def get_queue(call: Call[Nothing, Nothing]) -> QueueReport:
@@ -56,8 +55,7 @@ async def get_load(call: Call[Nothing, Nothing]) -> QueueLoad:
 
     A queue without jobs has the load 0.
     """
-    context = call.context
-    return await measure_load(context.store, context.clock, call.caller.tenant, call.path["queue"])
+    return await measure_load(call.store, call.clock, call.tenant, call.path["queue"])
 
 
 async def pause_queue(call: Call[QueueOrder, Nothing]) -> QueueReport:
@@ -90,8 +88,7 @@ async def _set_paused(call: Call[QueueOrder, Nothing], *, paused: bool) -> Queue
 
 
 async def _read(call: Call[QueueOrder, Nothing] | Call[Nothing, Nothing]) -> QueueReport:
-    context = call.context
-    return await find_queue(context.store, context.clock, call.caller.tenant, call.path["queue"])
+    return await find_queue(call.store, call.clock, call.tenant, call.path["queue"])
 
 
 _UNKNOWN = (404,)

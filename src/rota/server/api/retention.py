@@ -107,12 +107,11 @@ class RetentionView(msgspec.Struct, frozen=True, kw_only=True):
 
 async def get_retention(call: Call[Nothing, Nothing]) -> RetentionView:
     """List the retention rules that apply to your tenant, and what applies without one."""
-    tenant = call.caller.tenant
-    current = await read_retention(call.context.rail_context(tenant))
+    current = await read_retention(call.around)
     return RetentionView(
-        items=[_view(it) for it in current.list_rules(tenant)],
+        items=[_view(it) for it in current.list_rules(call.tenant)],
         default=_view_keep(current.default),
-        effective=_view_keep(current.retention.keep_for(tenant)),
+        effective=_view_keep(current.retention.keep_for(call.tenant)),
         unreadable=[it.key for it in current.rules.damages],
         removed_count=current.progress.removed_count,
         removed_at=current.progress.removed_at,
@@ -121,16 +120,16 @@ async def get_retention(call: Call[Nothing, Nothing]) -> RetentionView:
 
 async def put_retention(call: Call[RetentionBody, Nothing]) -> RuleView:
     """Set the rule of a scope. It replaces the earlier one; processes apply it within minutes."""
-    rule = _read(call.body, call.caller.tenant)
+    rule = _read(call.body, call.tenant)
     around = _context(call, rule.tenant)
-    return _view(await set_rule(around, rule, who=call.caller.who, why=call.body.why))
+    return _view(await set_rule(around, rule, who=call.who, why=call.body.why))
 
 
 async def delete_retention(call: Call[Nothing, RetentionScope]) -> Answer:
     """Remove the rule of a scope, if there is one."""
     asked = call.query
-    tenant = call.caller.tenant if asked.whose == "own" else None
-    await remove_rule(_context(call, tenant), tenant, asked.kind, who=call.caller.who)
+    tenant = call.tenant if asked.whose == "own" else None
+    await remove_rule(_context(call, tenant), tenant, asked.kind, who=call.who)
     return Answer(204)
 
 
@@ -139,9 +138,9 @@ async def preview_retention(call: Call[RetentionBody, Nothing]) -> RemovalPrevie
 
     Nothing is stored or removed.
     """
-    keep, tenant = _read_keep(call.body), call.caller.tenant
-    around = call.context.rail_context(tenant)
-    whose = tenant if call.body.whose == "own" else None
+    keep = _read_keep(call.body)
+    around = call.around
+    whose = call.tenant if call.body.whose == "own" else None
     return await preview_rule(around, whose, call.body.kind, keep if keep.given() else None)
 
 

@@ -107,11 +107,11 @@ class CalendarChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
     """List live series: the rule in words, next occurrences in local time and UTC, last run."""
-    context, query = call.context, call.query
+    query = call.query
     page = await list_series(
-        context.store,
-        call.caller.tenant,
-        context.clock.now(),
+        call.store,
+        call.tenant,
+        call.clock.now(),
         cursor=query.cursor,
         limit=query.limit,
     )
@@ -123,15 +123,15 @@ async def get_series(call: Call[Nothing, SeriesView]) -> SeriesDetail:
 
     One that has ended is found as long as jobs of it are kept; ``ended_at`` says since when.
     """
-    context, now = call.context, call.context.clock.now()
+    now = call.clock.now()
     named = call.path["job_id"]
-    return await find_any_series(context.store, call.caller.tenant, named, now, call.query.count)
+    return await find_any_series(call.store, call.tenant, named, now, call.query.count)
 
 
 async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
     """Change a series: its rule, queue, priority or payload. An occurrence that runs finishes."""
     await _find(call)
-    order, context = call.body, call.context.rail_context(call.caller.tenant)
+    order, context = call.body, call.around
     given = {name: getattr(order, name) for name in (*JOB_FIELDS, "recurrence")}
     fields = {name: value for name, value in given.items() if value is not UNSET}
     if "recurrence" in fields:
@@ -141,20 +141,20 @@ async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
     series_id = call.path["job_id"]
     if order.dry_run:
         return await plan_edit(context, series_id, fields)
-    return await edit_series(context, series_id, fields, who=call.caller.who, why=order.why)
+    return await edit_series(context, series_id, fields, who=call.who, why=order.why)
 
 
 async def backfill_series(call: Call[BackfillOrder, Nothing]) -> Backfill:
     """Create a job for each past occurrence in a range that has no successful run."""
     await _find(call)
-    order, context = call.body, call.context.rail_context(call.caller.tenant)
+    order, context = call.body, call.around
     series_id = call.path["job_id"]
     plan = await plan_backfill(context, series_id, order.since, order.until)
     if order.dry_run:
         return plan
-    await call.context.quota.admit(call.caller.tenant, len(plan.occurrences))
+    await call.admit(len(plan.occurrences))
     return await run_backfill(
-        context, series_id, order.since, order.until, who=call.caller.who, why=order.why
+        context, series_id, order.since, order.until, who=call.who, why=order.why
     )
 
 
@@ -163,25 +163,25 @@ async def show_calendar(call: Call[Nothing, CalendarChoice]) -> Calendar:
 
     Declarative tasks are included for callers with the admin scope.
     """
-    context = call.context.rail_context(call.caller.tenant)
+    context = call.around
     return await make_calendar(context, call.query.days, has_tasks=call.caller.may(Scope.ADMIN))
 
 
 async def pause_series(call: Call[Order, Nothing]) -> SeriesDetail:
     """Pause a series. A running job finishes; nothing starts until the series is resumed."""
     await _find(call)
-    rail = call.context.rail(call.caller.tenant)
-    await rail.pause(call.path["job_id"], who=call.caller.who, why=call.body.why)
+    rail = call.rail
+    await rail.pause(call.path["job_id"], who=call.who, why=call.body.why)
     return await _find(call)
 
 
 async def resume_series(call: Call[Order, ResumeChoice]) -> SeriesDetail:
     """Resume a paused series."""
     await _find(call)
-    await call.context.rail(call.caller.tenant).resume(
+    await call.rail.resume(
         call.path["job_id"],
         catch_up=call.query.catch_up,
-        who=call.caller.who,
+        who=call.who,
         why=call.body.why,
     )
     return await _find(call)
@@ -190,31 +190,31 @@ async def resume_series(call: Call[Order, ResumeChoice]) -> SeriesDetail:
 async def run_series_now(call: Call[Order, Nothing]) -> SeriesDetail:
     """Run the next occurrence of a series now. The series then continues as scheduled."""
     await _find(call)
-    rail = call.context.rail(call.caller.tenant)
-    await rail.run_now(call.path["job_id"], who=call.caller.who, why=call.body.why)
+    rail = call.rail
+    await rail.run_now(call.path["job_id"], who=call.who, why=call.body.why)
     return await _find(call)
 
 
 async def cancel_series(call: Call[Order, Nothing]) -> SeriesDetail:
     """End a series and cancel its running job. Returns the series as it was."""
     before = await _find(call)
-    rail = call.context.rail(call.caller.tenant)
-    await rail.cancel(call.path["job_id"], who=call.caller.who, why=call.body.why)
+    rail = call.rail
+    await rail.cancel(call.path["job_id"], who=call.who, why=call.body.why)
     return before
 
 
 async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
     """Show the next occurrences of a rule, with notes on DST changes."""
     fields = msgspec.structs.asdict(call.body.recurrence)
-    recurrence, _ = read_recurrence(fields, call.context.clock.now())
+    recurrence, _ = read_recurrence(fields, call.clock.now())
     return await call_in_thread(
         lambda: preview_series(recurrence, recurrence.start, call.body.count)
     )
 
 
 async def _find(call: Call[Any, Any]) -> SeriesDetail:
-    context, named = call.context, call.path["job_id"]
-    return await find_series(context.store, call.caller.tenant, named, context.clock.now())
+    named = call.path["job_id"]
+    return await find_series(call.store, call.tenant, named, call.clock.now())
 
 
 _CHANGED = (404, 409)

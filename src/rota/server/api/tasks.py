@@ -147,7 +147,7 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
 async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
     """List the declarative tasks: schedule in words, last run, next runs."""
     zone = _read_zone(call.query.zone)
-    found = await look_at_tasks(call.context.store, call.context.clock, zone)
+    found = await look_at_tasks(call.store, call.clock, zone)
     return TaskList(found.tasks, found.scheduler_count, found.unreadable, found.zone, found.policy)
 
 
@@ -155,14 +155,14 @@ async def get_task_history(call: Call[Nothing, OneTask]) -> TaskDetail:
     """Get a task with its last runs: when each was due, when it started and ended, and how."""
     asked = call.query
     zone = _read_zone(asked.zone)
-    return await find_task(call.context.store, call.context.clock, asked.name, zone)
+    return await find_task(call.store, call.clock, asked.name, zone)
 
 
 async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
     """Explain why a task ran, did not run or will run, now or at an instant."""
     asked = call.query
     zone, at = _read_zone(asked.zone), choose_moment(asked.at, asked.wall)
-    found = await explain_one_task(call.context.store, call.context.clock, zone, asked.name, at)
+    found = await explain_one_task(call.store, call.clock, zone, asked.name, at)
     return msgspec.convert(found, TaskExplanation, from_attributes=True)
 
 
@@ -174,7 +174,7 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
     ]
     zone = _read_zone(call.body.zone)
     try:
-        return await plan_tasks(call.context.store, call.context.clock, zone, registrations)
+        return await plan_tasks(call.store, call.clock, zone, registrations)
     except InvalidInputError as error:
         raise InvalidRequestError("registrations", f"are refused: {error.message}") from error
 
@@ -182,27 +182,25 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
 async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
     """Request one immediate run of a task, in addition to its schedule."""
     name = call.body.name
-    context = call.context.rail_context(call.caller.tenant)
-    count = await request_run(context, name, who=call.caller.who, why=call.body.why)
+    context = call.around
+    count = await request_run(context, name, who=call.who, why=call.body.why)
     return Answer(202, TaskRun(name=name, scheduler_count=count))
 
 
 async def pause_one_task(call: Call[TaskOrder, Nothing]) -> TaskDetail:
     """Pause a task. A run in progress finishes; none starts until the task is resumed."""
     name = call.body.name
-    context = call.context.rail_context(call.caller.tenant)
-    await pause_task(context, name, who=call.caller.who, why=call.body.why)
-    return await find_task(call.context.store, call.context.clock, name)
+    context = call.around
+    await pause_task(context, name, who=call.who, why=call.body.why)
+    return await find_task(call.store, call.clock, name)
 
 
 async def resume_one_task(call: Call[TaskResumption, Nothing]) -> TaskDetail:
     """Resume a paused task with its next occurrence, or with one run for those that passed."""
     order = call.body
-    context = call.context.rail_context(call.caller.tenant)
-    await resume_task(
-        context, order.name, who=call.caller.who, why=order.why, catch_up=order.catch_up
-    )
-    return await find_task(call.context.store, call.context.clock, order.name)
+    context = call.around
+    await resume_task(context, order.name, who=call.who, why=order.why, catch_up=order.catch_up)
+    return await find_task(call.store, call.clock, order.name)
 
 
 def _read_zone(name: str) -> ZoneInfo:

@@ -29,7 +29,7 @@ async def get_tenants(call: Call[Nothing, TenantChoice]) -> TenantList:
     """Compare the tenants of the installation; for an admin of the default tenant."""
     call.caller.check_installation()
     lasting = timedelta(hours=call.query.hours)
-    return TenantList(await compare_tenants(call.context.store, call.context.clock, lasting))
+    return TenantList(await compare_tenants(call.store, call.clock, lasting))
 
 
 ROUTES: tuple[Route, ...] = (route("GET", "/api/v1/tenants", get_tenants, Scope.ADMIN, "tenants"),)

@@ -141,7 +141,7 @@ async def revoke_token(call: Call[Nothing, RevokeWish]) -> RevokedTokenView:
     The answer names the tokens that descend from it; with ``descendants`` they are revoked too.
     """
     done = await _tokens(call).revoke(
-        call.path["token_id"], call.caller.who, with_descendants=call.query.descendants
+        call.path["token_id"], call.who, with_descendants=call.query.descendants
     )
     return RevokedTokenView(
         **msgspec.structs.asdict(view_token(done.token)),
@@ -162,7 +162,7 @@ def _place_after(tokens: list[Token], cursor: str) -> int:
 
 
 def _tokens(call: Call[Any, Any]) -> TenantTokens:
-    return TenantTokens(call.context.rail_context(call.caller.tenant))
+    return TenantTokens(call.around)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rota.auth.caller import Caller
 from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
@@ -93,3 +94,44 @@ class ServerContext(NamedTuple):
 
     def dead_letters(self, tenant: str) -> DeadLetters:
         return DeadLetters(self.store, tenant, clock=self.clock, draw_bits=self.draw_bits)
+
+
+class Admitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A request of a known caller, and what the server works with."""
+
+    caller: Caller
+    context: ServerContext
+
+    @property
+    def tenant(self) -> str:
+        return self.caller.tenant
+
+    @property
+    def who(self) -> str:
+        """The caller's name in the audit log."""
+        return self.caller.who
+
+    @property
+    def store(self) -> OpenStore:
+        return self.context.store
+
+    @property
+    def clock(self) -> Clock:
+        return self.context.clock
+
+    @property
+    def around(self) -> RailContext:
+        """What the functions of ``rota.ops`` need to act for the tenant."""
+        return self.context.rail_context(self.tenant)
+
+    @property
+    def rail(self) -> Rail:
+        return self.context.rail(self.tenant)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return self.context.dead_letters(self.tenant)
+
+    async def admit(self, job_count: int = 1) -> None:
+        """Count jobs that are about to be stored; QuotaExceededError when they are too many."""
+        await self.context.quota.admit(self.tenant, job_count)

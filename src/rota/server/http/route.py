@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
-from rota.auth.caller import Caller, Scope
-from rota.server.http.context import ServerContext
+from rota.auth.caller import Scope
+from rota.server.http.context import Admitted
 
 Body = TypeVar("Body")
 Query = TypeVar("Query")
@@ -18,7 +18,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An empty body or query."""
 
 
-class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True, gc=False):
+class Call(Admitted, Generic[Body, Query], frozen=True, kw_only=True, gc=False):
     """An admitted request with typed values.
 
     ``path`` holds the path parameters; a ``job_id`` is a lower-case UUID. ``headers`` holds the
@@ -26,8 +26,6 @@ class Call(msgspec.Struct, Generic[Body, Query], frozen=True, kw_only=True, gc=F
     ``disconnected`` returns when the client has disconnected.
     """
 
-    caller: Caller
-    context: ServerContext
     path: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
     body: Body

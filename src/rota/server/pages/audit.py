@@ -44,11 +44,9 @@ async def show_audit(visit: Visit) -> Response:
 
 async def _read(visit: Visit) -> dict[str, Any]:
     cursor = visit.ask("cursor") or None
-    page = await list_audit_entries(
-        visit.context.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN
-    )
+    page = await list_audit_entries(visit.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN)
     wanted = {each for entry in page.items for each in entry.job_ids[:JOBS_NAMED]}
-    known = await visit.context.store.get(visit.tenant, sorted(wanted)) if wanted else {}
+    known = await visit.store.get(visit.tenant, sorted(wanted)) if wanted else {}
     names = {job_id: job.name for job_id, job in known.items()}
     return {
         "entries": [_show_entry(entry, names) for entry in page.items],

@@ -67,7 +67,7 @@ async def show_calendar(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit, view: str, there: tzinfo) -> dict[str, Any]:
-    context = visit.context.rail_context(visit.tenant)
+    context = visit.around
     found = await visit.cached(
         f"calendar {view} {visit.may_administer}",
         lambda: make_calendar(

@@ -102,7 +102,7 @@ async def find_all_dead(visit: Visit, origin: Origin) -> list[Job]:
     cursor: str | None = None
     while len(found) < MOST_CHOSEN:
         page = await search_jobs(
-            visit.context.store, visit.tenant, query, cursor=cursor, limit=HIGHEST_LIMIT
+            visit.store, visit.tenant, query, cursor=cursor, limit=HIGHEST_LIMIT
         )
         found += [job for job in page.items if is_dead(job)]
         cursor = page.next_cursor
@@ -211,7 +211,7 @@ async def carry_out(visit: Visit) -> Response:
 
 async def _ask_plan(visit: Visit, form: Form, origin: Origin, name: BulkAction) -> Question:
     """Plan the action on the selected jobs, or on all that match."""
-    context, action = visit.context.rail_context(visit.tenant), ACTIONS[name]
+    context, action = visit.around, ACTIONS[name]
     if form.one("everything") == "yes":
         plan = await plan_bulk(context, name, origin.as_query(visit))
     else:
@@ -232,7 +232,7 @@ async def _ask_plan(visit: Visit, form: Form, origin: Origin, name: BulkAction) 
 async def _ask_retry(visit: Visit, form: Form, origin: Origin) -> Question:
     chosen = await _find_chosen(visit, form, origin)
     dead = [job for job in chosen if is_dead(job)]
-    blocked = await find_blocked(visit.context.rail_context(visit.tenant), dead)
+    blocked = await find_blocked(visit.around, dead)
     hidden = [("action", "retry"), *(("id", job.id) for job in dead)]
     return Question(
         "Retry",
@@ -289,9 +289,9 @@ class Done(msgspec.Struct, frozen=True):
 
 async def _carry_out_plan(visit: Visit, form: Form) -> Done:
     report = await carry_out_plan(
-        visit.context.rail_context(visit.tenant),
+        visit.around,
         form.one("plan"),
-        who=visit.caller.who,
+        who=visit.who,
         why=form.one("why"),
     )
     done = ACTIONS[report.action].done if report.done_count else "nothing"
@@ -301,15 +301,13 @@ async def _carry_out_plan(visit: Visit, form: Form) -> Done:
 async def _retry(visit: Visit, form: Form) -> Done:
     dependents = read_ids(form, "dependent") if form.one("cascade") == "yes" else []
     plan = RetryPlan(tuple(read_ids(form)), tuple(dependents))
-    retried = await visit.dead_letters.retry(
-        plan, who=visit.caller.who, why=form.one("why") or None
-    )
+    retried = await visit.dead_letters.retry(plan, who=visit.who, why=form.why)
     return Done("retried", len(retried.replacements))
 
 
 async def _discard(visit: Visit, form: Form) -> Done:
-    why = form.one("why") or None
-    count = await visit.dead_letters.discard(read_ids(form), who=visit.caller.who, why=why)
+    why = form.why
+    count = await visit.dead_letters.discard(read_ids(form), who=visit.who, why=why)
     return Done("discarded", count)
 
 

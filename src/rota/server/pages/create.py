@@ -119,7 +119,7 @@ async def create(visit: Visit) -> Response:
 
 
 async def _create(visit: Visit, sheet: Sheet, form: Form) -> Job:
-    context, now = visit.context, visit.context.clock.now()
+    now = visit.clock.now()
     texts = sheet.texts
     run_at = _read_instant(visit, texts["run_at"])
     asked = NewJob(
@@ -132,12 +132,10 @@ async def _create(visit: Visit, sheet: Sheet, form: Form) -> Job:
         retry_policy=RetryPolicyBody(max_attempts=_read_number(texts["max_attempts"])),
         idempotency_key=texts["key"] or None,
     )
-    job = admit_new_job(asked, context, visit.tenant, now)
-    entry = AuditedAction(
-        action="create", who=visit.caller.who, why=form.one("why") or None, job_ids=[job.id]
-    )
-    await record_action(context.rail_context(visit.tenant), entry)
-    return (await insert_job(context, job, now)).job
+    job = admit_new_job(asked, visit.context, visit.tenant, now)
+    entry = AuditedAction(action="create", who=visit.who, why=form.why, job_ids=[job.id])
+    await record_action(visit.around, entry)
+    return (await insert_job(visit.context, job, now)).job
 
 
 async def show_copy(visit: Visit) -> Response:
@@ -167,12 +165,12 @@ async def submit_copy(visit: Visit) -> Response:
 
 async def _carry_out(visit: Visit, sheet: Sheet, job: Job, form: Form) -> JobId:
     changes = _list_changes(visit, sheet, job)
-    around = visit.context.rail_context(visit.tenant)
-    said: dict[str, str | None] = {"who": visit.caller.who, "why": form.one("why") or None}
+    around = visit.around
+    said: dict[str, str | None] = {"who": visit.who, "why": form.why}
     if sheet.purpose is EDIT:
         seen = {"updated_at": form.one("updated_at")}
         return (await edit_job(around, job.id, changes | seen, **said)).id
-    await visit.context.quota.admit(visit.tenant)
+    await visit.admit()
     if sheet.purpose is DUPLICATE:
         return (await duplicate_job(around, job.id, changes, **said)).id
     cascade = form.one("cascade") == "yes"

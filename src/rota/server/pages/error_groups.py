@@ -27,7 +27,7 @@ async def show_error_groups(visit: Visit) -> Response:
 
 async def _read_groups(visit: Visit) -> dict[str, Any]:
     kind = visit.ask("kind").strip()
-    groups = await list_error_groups(visit.context.store, visit.tenant)
+    groups = await list_error_groups(visit.store, visit.tenant)
     return {
         "kind": kind,
         "kinds": sorted({it.kind for it in groups}),
@@ -36,14 +36,14 @@ async def _read_groups(visit: Visit) -> dict[str, Any]:
 
 
 async def show_error_group(visit: Visit) -> Response:
-    group = await find_error_group(visit.context.store, visit.tenant, _id(visit))
+    group = await find_error_group(visit.store, visit.tenant, _id(visit))
     return await stream_page(
         visit, "error_group.html", lambda: _read_letters(visit, group), page="errors", group=group
     )
 
 
 async def _read_letters(visit: Visit, group: ErrorGroup) -> dict[str, Any]:
-    context = visit.context.rail_context(visit.tenant)
+    context = visit.around
     letters = await find_group_letters(context, group, LETTERS_COUNTED)
     return {
         "count": len(letters.jobs),
@@ -58,11 +58,11 @@ async def act_on_group(visit: Visit) -> Response:
     action, why = form.one("action"), form.one("why")
     if action not in {"retry", "discard"}:
         raise InvalidRequestError("action", "must be retry or discard")
-    context, who = visit.context.rail_context(visit.tenant), visit.caller.who
+    context, who = visit.around, visit.who
     group = await find_error_group(context.store, context.tenant, _id(visit))
     ids = (await find_group_letters(context, group)).ids
     if action == "retry":
-        await visit.context.quota.admit(visit.tenant, len(ids))
+        await visit.admit(len(ids))
         retried = await retry_group(context, ids, who=who, why=why or None)
         return go_to(
             visit.link("errors", group.id, done="retried", count=len(retried.replacements))

@@ -69,7 +69,7 @@ async def change_maintenance(visit: Visit) -> Response:
     """Set or end the maintenance of the tenant."""
     form = await read_form(visit.request)
     rail = visit.rail
-    who, reason = visit.caller.who, form.one("reason")
+    who, reason = visit.who, form.one("reason")
     if form.one("action") == "off":
         await rail.set_maintenance(False, reason=reason, who=who)
         return go_to(visit.link("gates", done="maintenance-off"))
@@ -87,7 +87,7 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
     """Ask before all jobs of the tenant stop. Nothing has changed yet."""
     window = Maintenance(until=until, reason=form.one("reason"))
     entry = ScopedMaintenance(Scope(tenant=visit.tenant), (window,))
-    hold = await weigh_window(visit.context.store, entry, window, visit.now, visit.tenant)
+    hold = await weigh_window(visit.store, entry, window, visit.now, visit.tenant)
     hidden = [(name, form.one(name)) for name in ("lasts", "reason")]
     return await render_page(
         visit, "maintenance.html", page="gates", hold=hold, hidden=hidden, back=visit.link("gates")
@@ -97,7 +97,7 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
 async def change_quiet_hours(visit: Visit) -> Response:
     """Set or clear the quiet hours of the tenant."""
     form = await read_form(visit.request)
-    store = visit.context.store
+    store = visit.store
     if form.one("action") == "off":
         await _record(visit, {"cleared": True})
         await clear_quiet_hours(store, visit.tenant)
@@ -108,7 +108,7 @@ async def change_quiet_hours(visit: Visit) -> Response:
     except InvalidInputError as error:
         return await _render(visit, form, error)
     await _record(visit, asked)
-    await set_quiet_hours(store, visit.tenant, hours, clock=visit.context.clock)
+    await set_quiet_hours(store, visit.tenant, hours, clock=visit.clock)
     return go_to(visit.link("gates", done="quiet-on"))
 
 
@@ -125,8 +125,8 @@ async def change_kind(visit: Visit) -> Response:
         if choice not in CHOICES:
             raise InvalidRequestError("notifies", f"must be one of {', '.join(CHOICES)}")
         read_word(kind, "kind")
-        why = form.one("why") or None
-        who, notifies = visit.caller.who, CHOICES[choice]
+        why = form.why
+        who, notifies = visit.who, CHOICES[choice]
         await set_notifies(context, kind, notifies=notifies, who=who, why=why)
     except InvalidInputError as error:
         return await _render(visit, form, error)
@@ -134,14 +134,14 @@ async def change_kind(visit: Visit) -> Response:
 
 
 async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
-    entry = AuditedAction(action="set_quiet_hours", who=visit.caller.who, details=details)
-    await record_action(visit.context.rail_context(visit.tenant), entry)
+    entry = AuditedAction(action="set_quiet_hours", who=visit.who, details=details)
+    await record_action(visit.around, entry)
 
 
 async def _render(
     visit: Visit, form: Form | None = None, error: InvalidInputError | None = None
 ) -> Response:
-    gates = await list_gates(visit.context.store)
+    gates = await list_gates(visit.store)
     hours = _find_hours(gates, visit.tenant)
     windows = _list_windows(gates, visit)
     own = [each for each in windows if each.concerns == _own(visit)]
@@ -154,7 +154,7 @@ async def _render(
         is_own_maintenance=bool(own),
         hours=None if hours is None else _show_hours(hours, visit.now),
         quiet_sign=_sign_of_hours(hours, visit.now),
-        kinds=await list_known_kinds(visit.context.store, visit.context.served),
+        kinds=await list_known_kinds(visit.store, visit.context.served),
         lengths=[(value, label) for value, (label, _) in LENGTHS.items()],
         damages=gates.damages if visit.may_administer else (),
         sent=_read_sent(form, hours),

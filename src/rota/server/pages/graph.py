@@ -73,7 +73,7 @@ async def find_drawing(visit: Visit, job: Job, limit: int) -> Drawing | None:
     )
     if len(graph.nodes) == 1:
         return None
-    found = await visit.context.store.get(visit.tenant, [each.id for each in graph.nodes])
+    found = await visit.store.get(visit.tenant, [each.id for each in graph.nodes])
     signs = {each.id: _sign(visit, each, found.get(each.id)) for each in graph.nodes}
     counts = Counter(signs.values()).most_common()
     drawing = Drawing(describe(graph, layout), counts, _list_states(signs), graph.is_cut)
@@ -87,7 +87,7 @@ async def find_drawing(visit: Visit, job: Job, limit: int) -> Drawing | None:
 
 
 async def _load(visit: Visit, job: Job, limit: int) -> tuple[JobGraph, Layout]:
-    graph = await draw_graph(visit.context.store, visit.tenant, job.id, limit=limit)
+    graph = await draw_graph(visit.store, visit.tenant, job.id, limit=limit)
     names = {each.id: each.name for each in graph.nodes}
     edges = [(each.dependency_id, each.dependent_id) for each in graph.edges]
     if len(names) <= _QUICK_COUNT:

@@ -145,9 +145,9 @@ async def show_job(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit, job: Job) -> dict[str, Any]:
-    store = visit.context.store
+    store = visit.store
     attempts = await store.attempts(visit.tenant, job.id)
-    explanation = await explain_job(store, visit.context.clock, visit.tenant, job.id)
+    explanation = await explain_job(store, visit.clock, visit.tenant, job.id)
     progress = await read_progress(store, [job])
     usual = await find_usual_run(visit, job.kind)
     return {
@@ -175,7 +175,7 @@ def _runs_longer(job: Job, usual: UsualRun, now: datetime) -> bool:
 
 async def _show_values(visit: Visit, job: Job) -> list[Value]:
     """The payload, and the result if one was kept."""
-    results = await visit.context.store.results(visit.tenant, [job.id])
+    results = await visit.store.results(visit.tenant, [job.id])
     shown = [_show_value(visit, "Payload", job.payload)]
     if job.id in results:
         shown.append(_show_value(visit, "Result", msgspec.json.decode(results[job.id])))
@@ -197,7 +197,7 @@ async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
     """When retention removes a job that has ended, and where that is said."""
     if not job.status.is_terminal:
         return []
-    current = await read_retention(visit.context.rail_context(visit.tenant))
+    current = await read_retention(visit.around)
     at, link = current.removal_of(job), visit.link("retention")
     if at is None:
         return [Fact("Removed", "never, by the rules of retention", link)]
@@ -219,7 +219,7 @@ async def act_on_job(visit: Visit) -> Response:
     if verb not in verbs:
         raise JobNotFoundError(job.id)
     act, done = verbs[verb]
-    await act(job.id, who=visit.caller.who, why=form.one("why") or None)
+    await act(job.id, who=visit.who, why=form.why)
     if form.one("back") == "schedules":
         return go_to(visit.link("schedules", done=done, match=form.one("match")))
     return go_to(visit.link("jobs", job.id, done=done))

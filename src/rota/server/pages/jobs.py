@@ -186,16 +186,14 @@ def _name_other_tenant(query: JobQuery, visit: Visit) -> str:
 
 async def suggest_queues(visit: Visit) -> Response:
     """Options for the field of the queue."""
-    depths = await visit.cached(
-        "depths", lambda: visit.context.store.survey(visit.now, visit.tenant)
-    )
+    depths = await visit.cached("depths", lambda: visit.store.survey(visit.now, visit.tenant))
     return _send_options([Suggestion(it.queue, it.queue, "queue", it.due_count) for it in depths])
 
 
 async def suggest_searches(visit: Visit) -> Response:
     """Options for the search box, each of them the whole text."""
     try:
-        found = await suggest(visit.context.store, visit.tenant, visit.ask("q")[:LONGEST_TEXT])
+        found = await suggest(visit.store, visit.tenant, visit.ask("q")[:LONGEST_TEXT])
     except InvalidInputError:
         found = []
     return _send_options(found)
@@ -235,7 +233,7 @@ async def _search(visit: Visit, query: JobQuery) -> tuple[SearchPage, str]:
     cursor = visit.ask("cursor") or None
 
     async def find(wanted: JobQuery) -> SearchPage:
-        store = visit.context.store
+        store = visit.store
         return await search_jobs(store, visit.tenant, wanted, cursor=cursor, limit=MOST_SHOWN)
 
     try:
@@ -266,7 +264,7 @@ async def _count(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> StateCoun
     same = chosen._replace(state="", sort="").query
     return await visit.cached(
         f"states {visit.shown_zone} {same}",
-        lambda: count_states(visit.context.store, visit.tenant, query, visit.now),
+        lambda: count_states(visit.store, visit.tenant, query, visit.now),
     )
 
 

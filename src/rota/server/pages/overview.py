@@ -91,11 +91,11 @@ async def show_overview(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit) -> dict[str, Any]:
-    store = visit.context.store
+    store = visit.store
     zone = visit.zone if visit.may_administer else None
     found = await visit.cached(
         f"overview {zone}",
-        lambda: take_overview(store, visit.context.clock, visit.tenant, zone=zone),
+        lambda: take_overview(store, visit.clock, visit.tenant, zone=zone),
     )
     spans = await read_spans(visit)
     return {

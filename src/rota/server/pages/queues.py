@@ -49,9 +49,8 @@ async def show_queues(visit: Visit) -> Response:
 
 
 async def _read_queues(visit: Visit) -> dict[str, Any]:
-    context = visit.context
     found = await visit.cached(
-        "queues", lambda: list_queues(context.store, context.clock, visit.tenant)
+        "queues", lambda: list_queues(visit.store, visit.clock, visit.tenant)
     )
     ended = _count_ended((await read_spans(visit)).stats)
     rows = [
@@ -133,9 +132,9 @@ async def show_queue(visit: Visit) -> Response:
 
 
 async def _find(visit: Visit) -> QueueReport:
-    context, name = visit.context, visit.request.path_params["queue"]
+    name = visit.request.path_params["queue"]
     try:
-        return await find_queue(context.store, context.clock, visit.tenant, name)
+        return await find_queue(visit.store, visit.clock, visit.tenant, name)
     except InvalidInputError as error:
         raise NotFoundError("This queue does not exist.") from error
 
@@ -181,11 +180,11 @@ class PauseOrder(NamedTuple):
 
     async def carry_out(self, visit: Visit, queue: str) -> None:
         await set_queue_paused(
-            visit.context.rail_context(visit.tenant),
+            visit.around,
             queue,
             self.whose,
             paused=self.action == "pause",
-            who=visit.caller.who,
+            who=visit.who,
             why=self.why,
         )
 
@@ -209,7 +208,7 @@ async def change_queues(visit: Visit) -> Response:
     """Pause or resume the selected queues, each with its own entry in the audit log."""
     form = await read_form(visit.request)
     order, chosen = _read_order(form, visit), set(form.several("id"))
-    listed = await list_queues(visit.context.store, visit.context.clock, visit.tenant)
+    listed = await list_queues(visit.store, visit.clock, visit.tenant)
     names = [it.queue for it in listed if it.queue in chosen and order.applies_to(it)]
     for name in names:
         await order.carry_out(visit, name)
@@ -222,8 +221,8 @@ async def change_limit(visit: Visit) -> Response:
     form = await read_form(visit.request)
     name, whose = read_queue(visit.request.path_params["queue"]), _read_whose(form, visit)
     tenant = visit.tenant if whose == "own" else None
-    store, clock, who = visit.context.store, visit.context.clock, visit.caller.who
-    why = form.one("why") or None
+    store, clock, who = visit.store, visit.clock, visit.who
+    why = form.why
     if form.one("action") == "clear":
         await clear_limit(store, tenant=tenant, queue=name, who=who, why=why, clock=clock)
         return go_to(visit.link("queues", name, done="limit-cleared"))
@@ -255,9 +254,7 @@ def _read_limit(form: Form, tenant: str | None, queue: str) -> Limit:
 
 async def _keep_ageing(visit: Visit, limit: Limit) -> Limit:
     """The form has no field for it."""
-    kept = {
-        key_of(it.tenant, it.queue): it for it in (await list_limits(visit.context.store)).limits
-    }
+    kept = {key_of(it.tenant, it.queue): it for it in (await list_limits(visit.store)).limits}
     found = kept.get(key_of(limit.tenant, limit.queue))
     return limit if found is None else msgspec.structs.replace(limit, ageing=found.ageing)
 

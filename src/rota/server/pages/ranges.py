@@ -89,7 +89,7 @@ async def load_stats(visit: Visit, chosen: Range) -> tuple[list[MinuteStats], da
     since = until - chosen.lasting
 
     async def load() -> list[MinuteStats]:
-        return await read_stats(visit.context.store, visit.tenant, since, until, chosen.resolution)
+        return await read_stats(visit.store, visit.tenant, since, until, chosen.resolution)
 
     return await visit.cached(f"stats {chosen.name} {until}", load), since
 

@@ -27,7 +27,7 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
 from rota.server.pages.preferences import THEMES, name_zone, read_preferences
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import RecentResults, Visit, link_to, name_target
+from rota.server.pages.visit import MenuEntry, RecentResults, Visit, link_to, name_target
 
 Page = Callable[[Visit], Awaitable[Response]]
 
@@ -53,15 +53,6 @@ MENU = {
     "/tokens": "Tokens",
 }
 """The titles of the pages in the menu, by path."""
-
-
-class MenuEntry(NamedTuple):
-    """A page in the menu, and the scope that a caller needs for it."""
-
-    name: str
-    steps: tuple[str, ...]
-    title: str
-    scope: Scope
 
 
 def list_menu(views: Mapping[Scope, Collection[str]]) -> tuple[MenuEntry, ...]:
@@ -143,30 +134,31 @@ class PageServer(NamedTuple):
 
     async def _show(self, page: Page, visit: Visit) -> Response:
         try:
-            return await page(visit._replace(menu=self._list_menu(visit)))
+            return await page(visit)
         finally:
             if visit.request.method != "GET":
                 self.recent.forget(visit.tenant)
 
-    def _list_menu(self, visit: Visit) -> list[tuple[str, Sequence[str], str]]:
+    def _list_menu(self, caller: Caller) -> list[MenuEntry]:
         return [
-            (it.name, it.steps, it.title)
+            it
             for it in self.menu
-            if visit.caller.may(it.scope) and (it.name != "tenants" or visit.runs_installation)
+            if caller.may(it.scope) and (it.name != "tenants" or caller.runs_installation)
         ]
 
     def _visit(self, request: Request, caller: Caller) -> Visit:
         chosen = read_preferences(request)
         return Visit(
-            request,
-            choose_tenant(request, caller),
-            self.context,
-            self.recent,
-            self.context.clock.now(),
-            self.zone,
-            chosen.zone or self.zone,
-            chosen.theme,
-            self.guard.asks_for_tokens,
+            request=request,
+            caller=choose_tenant(request, caller),
+            context=self.context,
+            recent=self.recent,
+            now=self.context.clock.now(),
+            zone=self.zone,
+            shown_zone=chosen.zone or self.zone,
+            theme=chosen.theme,
+            has_sign_in=self.guard.asks_for_tokens,
+            menu=self._list_menu(caller),
             runs_installation=caller.runs_installation,
         )
 
@@ -223,10 +215,7 @@ async def _send_parts(
 
 
 async def _find_holds(visit: Visit) -> Sequence[Hold]:
-    context = visit.context
-    return await visit.cached(
-        "holds", lambda: find_holds(context.store, context.clock, visit.tenant)
-    )
+    return await visit.cached("holds", lambda: find_holds(visit.store, visit.clock, visit.tenant))
 
 
 def _render(

@@ -74,7 +74,7 @@ async def change_retention(visit: Visit) -> Response:
             RetentionRule(tenant=tenant, kind=kind, keep=keep)
         if form.one("confirmed") != "yes":
             return await _ask(visit, form, keep)
-        around, who, why = _context(visit, tenant), visit.caller.who, form.one("why") or None
+        around, who, why = _context(visit, tenant), visit.who, form.why
         if keep is None:
             await remove_rule(around, tenant, kind, who=who, why=why)
             return go_to(visit.link("retention", done="rule-removed"))
@@ -121,7 +121,7 @@ def _read_keep(form: Form) -> Keep:
 async def _render(
     visit: Visit, form: Form | None = None, problem: InvalidInputError | None = None
 ) -> Response:
-    current = await read_retention(visit.context.rail_context(visit.tenant))
+    current = await read_retention(visit.around)
     sent: Mapping[str, str] = {name: "" if form is None else form.one(name) for name in _SENT}
     return await render_page(
         visit,

@@ -112,7 +112,7 @@ async def create_series(visit: Visit) -> Response:
 
 
 async def _create(visit: Visit, given: Given) -> str:
-    context, now = visit.context, visit.context.clock.now()
+    now = visit.clock.now()
     request = JobRequest(
         name=given.get("name"),
         kind=given.get("kind") or None,
@@ -122,16 +122,16 @@ async def _create(visit: Visit, given: Given) -> str:
         retry_policy=with_usual_attempts(RetryPolicy()),
         recurrence=read_rule(given),  # type: ignore[arg-type]  # a mapping is read as one
     )
-    job = admit_job(request, job_id=context.make_id(now), now=now, tenant=visit.tenant)
-    context.served.check(job.kind, job.payload)
-    await context.quota.admit(visit.tenant)
-    await note_alerts(context.store, [job])
-    (inserted,) = await context.store.insert([job], now)
+    job = admit_job(request, job_id=visit.context.make_id(now), now=now, tenant=visit.tenant)
+    visit.context.served.check(job.kind, job.payload)
+    await visit.admit()
+    await note_alerts(visit.store, [job])
+    (inserted,) = await visit.store.insert([job], now)
     return inserted.job.origin or inserted.job.id
 
 
 async def _render_new(visit: Visit, given: Given, problem: str = "") -> Response:
-    kinds = {*await read_kinds(visit.context.store), *await visit.context.served.list()}
+    kinds = {*await read_kinds(visit.store), *await visit.context.served.list()}
     return await render_page(
         visit,
         "schedule_new.html",

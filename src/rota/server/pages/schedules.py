@@ -67,7 +67,7 @@ async def show_schedules(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit, match: str) -> dict[str, Any]:
-    store, clock = visit.context.store, visit.context.clock
+    store, clock = visit.store, visit.clock
     cursor = visit.ask("cursor") or None
 
     async def list_some() -> SeriesPage:
@@ -106,7 +106,7 @@ async def _read(visit: Visit, match: str) -> dict[str, Any]:
 async def _find_tasks(visit: Visit) -> TaskStanding:
     if not visit.may_administer:
         return _NO_TASKS
-    return await look_at_tasks(visit.context.store, visit.context.clock, visit.zone)
+    return await look_at_tasks(visit.store, visit.clock, visit.zone)
 
 
 async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
@@ -117,7 +117,7 @@ async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
     count = sum(each.due_count for each in depths)
     since = min((each.oldest_due_at for each in depths if each.oldest_due_at), default=None)
     first = "" if since is None else f", the oldest {format_distance(since, visit.now)}"
-    found = await find_due(visit.context.store, visit.tenant, depths, visit.now)
+    found = await find_due(visit.store, visit.tenant, depths, visit.now)
     found.sort(key=lambda job: (job.due_at, job.id))
     rows = [Row(job, sign_of(job, visit.now), at=job.due_at) for job in found[:MOST_IN_GRID]]
     return Grid(rows, f"{count} due{first}", visit.link("jobs", state="due"))
@@ -125,7 +125,7 @@ async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
 
 async def _find_running(visit: Visit, count: int) -> Grid:
     wanted = JobFilter(status=JobStatus.RUNNING)
-    page = await visit.context.store.find(visit.tenant, wanted, limit=MOST_IN_GRID)
+    page = await visit.store.find(visit.tenant, wanted, limit=MOST_IN_GRID)
     rows = [
         Row(
             job,

@@ -65,7 +65,7 @@ class EndedRow(NamedTuple):
 
 
 async def show_series(visit: Visit) -> Response:
-    store, series_id = visit.context.store, _series_id(visit)
+    store, series_id = visit.store, _series_id(visit)
     detail = await visit.cached(
         f"any series {series_id}",
         lambda: find_any_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
@@ -82,9 +82,7 @@ async def show_series(visit: Visit) -> Response:
 
 async def _read(visit: Visit, detail: SeriesDetail) -> dict[str, Any]:
     series = detail.series
-    explanation = await explain_job(
-        visit.context.store, visit.context.clock, visit.tenant, series.job_id
-    )
+    explanation = await explain_job(visit.store, visit.clock, visit.tenant, series.job_id)
     there, zone_problem = choose_zone(visit)
     own = load_zone(series.zone) if not series.problem else UTC
     return {
@@ -108,8 +106,8 @@ async def act_on_series(visit: Visit) -> Response:
     if verb == "backfill":
         return await _backfill(visit, form)
     await _find(visit)
-    rail, why = visit.rail, form.one("why") or None
-    who = visit.caller.who
+    rail, why = visit.rail, form.why
+    who = visit.who
     if verb == "resume":
         await rail.resume(series_id, catch_up=form.one("catch_up") == "yes", who=who, why=why)
         return go_to(_link(visit, done="resumed"))
@@ -133,7 +131,7 @@ async def show_edit(visit: Visit) -> Response:
 
 async def _edit(visit: Visit, given: Given) -> Response:
     detail = await _find(visit)
-    context = visit.context.rail_context(visit.tenant)
+    context = visit.around
     try:
         fields = _read_edit(given)
         if "payload" in fields:
@@ -142,7 +140,7 @@ async def _edit(visit: Visit, given: Given) -> Response:
             plan = await plan_edit(context, detail.series.id, fields)
             return await _render_edit(visit, detail, given, plan=plan)
         why = given.get("why") or None
-        await edit_series(context, detail.series.id, fields, who=visit.caller.who, why=why)
+        await edit_series(context, detail.series.id, fields, who=visit.who, why=why)
     except RotaError as error:
         problem = error.message.replace("recurrence.", "")
         return await _render_edit(visit, detail, given, problem=problem)
@@ -195,7 +193,7 @@ async def _render_edit(
 async def _backfill(visit: Visit, form: Form) -> Response:
     """Show what a backfill would create; with ``action=create``, create it."""
     detail = await _find(visit)
-    context = visit.context.rail_context(visit.tenant)
+    context = visit.around
     try:
         zone = visit.shown_zone
         since, until = _read_wall(form, "since", zone), _read_wall(form, "until", zone)
@@ -205,14 +203,14 @@ async def _backfill(visit: Visit, form: Form) -> Response:
         return await _render_backfill(visit, detail, form, problem=error.message)
     if form.one("action") != "create":
         return await _render_backfill(visit, detail, form, plan=plan)
-    await visit.context.quota.admit(visit.tenant, len(plan.occurrences))
+    await visit.admit(len(plan.occurrences))
     made = await run_backfill(
         context,
         detail.series.id,
         since,
         until,
-        who=visit.caller.who,
-        why=form.one("why") or None,
+        who=visit.who,
+        why=form.why,
     )
     return go_to(_link(visit, done="backfilled", count=len(made.job_ids)))
 
@@ -259,7 +257,7 @@ async def show_ended(visit: Visit) -> Response:
 
 
 async def _read_ended(visit: Visit) -> dict[str, Any]:
-    store = visit.context.store
+    store = visit.store
     found = await visit.cached("ended series", lambda: list_ended_series(store, visit.tenant))
     rows = [
         EndedRow(it, sign_of_run(it.last_run))
@@ -320,7 +318,7 @@ def _read_wall(form: Form, field: str, zone: tzinfo) -> datetime:
 
 
 async def _find(visit: Visit) -> SeriesDetail:
-    store, series_id = visit.context.store, _series_id(visit)
+    store, series_id = visit.store, _series_id(visit)
     return await visit.cached(
         f"series {series_id}",
         lambda: find_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),

@@ -17,7 +17,7 @@ _COMPARED = timedelta(hours=24)
 async def show_shards(visit: Visit) -> Response:
     if not visit.runs_installation:
         raise ForbiddenTenantError(DEFAULT_TENANT)
-    store, clock = visit.context.store, visit.context.clock
+    store, clock = visit.store, visit.clock
     if not isinstance(store, Sharded):
         return await render_page(
             visit, "shards.html", page="shards", shards=(), moves=(), tenants={}

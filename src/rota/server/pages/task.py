@@ -26,7 +26,7 @@ _INTERRUPTED = Sign("interrupted", "alert", "red")
 
 
 async def show_task(visit: Visit) -> Response:
-    store, clock, name = visit.context.store, visit.context.clock, _name(visit)
+    store, clock, name = visit.store, visit.clock, _name(visit)
     detail = await find_task(store, clock, name, visit.zone)
     rules = await read_context(store, clock, visit.zone)
     there, zone_problem = choose_zone(visit)
@@ -50,7 +50,7 @@ async def show_task(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit, detail: TaskDetail) -> dict[str, Any]:
-    store, clock = visit.context.store, visit.context.clock
+    store, clock = visit.store, visit.clock
     return {
         "sign": sign_of_task(detail.task),
         "strip": draw_task_strip(detail.runs, visit.shown_zone),
@@ -63,8 +63,8 @@ async def act_on_task(visit: Visit) -> Response:
     """Run a task now, pause it or resume it."""
     form = await read_form(visit.request)
     name, verb = form.one("name"), form.one("verb")
-    context = visit.context.rail_context(visit.tenant)
-    who, why = visit.caller.who, form.one("why") or None
+    context = visit.around
+    who, why = visit.who, form.why
     if verb == "run-now":
         await request_run(context, name, who=who, why=why)
     elif verb == "pause":

@@ -22,17 +22,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 async def show_tenants(visit: Visit) -> Response:
     _check(visit)
-    known = {"is_sharded": isinstance(visit.context.store, Sharded)}
+    known = {"is_sharded": isinstance(visit.store, Sharded)}
     return await stream_page(visit, "tenants.html", lambda: _read(visit), page="tenants", **known)
 
 
 async def _read(visit: Visit) -> dict[str, Any]:
     asked = visit.ask("hours", "1")
     hours = int(asked) if asked in {str(it) for it in HOURS_OFFERED} else 1
-    context = visit.context
     found = await visit.cached(
         f"tenants {hours}",
-        lambda: compare_tenants(context.store, context.clock, timedelta(hours=hours)),
+        lambda: compare_tenants(visit.store, visit.clock, timedelta(hours=hours)),
     )
     return {
         "tenants": found,
@@ -56,7 +55,7 @@ async def switch_tenant(visit: Visit) -> Response:
     if tenant == DEFAULT_TENANT:
         response.delete_cookie(TENANT_COOKIE, path=_path(visit))
         return response
-    act = AuditedAction(action="look_at_tenant", who=visit.caller.who)
+    act = AuditedAction(action="look_at_tenant", who=visit.who)
     await record_action(visit.context.rail_context(tenant), act)
     response.set_cookie(
         TENANT_COOKIE,

@@ -53,8 +53,8 @@ async def revoke_token(visit: Visit) -> Response:
     form = await read_form(visit.request)
     done = await _tokens(visit).revoke(
         visit.request.path_params["token_id"],
-        visit.caller.who,
-        form.one("why") or None,
+        visit.who,
+        form.why,
         with_descendants=form.one("descendants") == "yes",
     )
     return go_to(visit.link("tokens", done="revoked", count=1 + len(done.revoked)))
@@ -67,4 +67,4 @@ def _make_rows(tokens: Iterable[Token], names: Mapping[str, str], now: datetime)
 
 
 def _tokens(visit: Visit) -> TenantTokens:
-    return TenantTokens(visit.context.rail_context(visit.tenant))
+    return TenantTokens(visit.around)

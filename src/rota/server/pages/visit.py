@@ -8,13 +8,12 @@ from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.requests import Request
 
-from rota.auth.caller import Caller, Scope
+from rota.auth.caller import Scope
 from rota.clock.system import monotonic
 from rota.errors import InvalidRequestError, JobNotFoundError, RequestTooLargeError
 from rota.jobs import Job, JobId
 from rota.jobs.identity import normalize_job_id
-from rota.rail import DeadLetters, Rail
-from rota.server.http.context import ServerContext
+from rota.server.http.context import Admitted
 from rota.server.http.guards import HOME
 
 CHEAP_SECONDS = 0.1
@@ -92,6 +91,11 @@ class Form(NamedTuple):
         """The last value of that name, stripped."""
         return self.values.get(name, [default])[-1].strip()
 
+    @property
+    def why(self) -> str | None:
+        """The reason, for the audit log."""
+        return self.one("why") or None
+
     def several(self, name: str) -> list[str]:
         return self.values.get(name, [])
 
@@ -113,25 +117,32 @@ async def read_form(request: Request) -> Form:
     return Form(values)
 
 
-class Visit(NamedTuple):
+class MenuEntry(NamedTuple):
+    """A page in the menu, and the scope that a caller needs for it."""
+
+    name: str
+    steps: tuple[str, ...]
+    title: str
+    scope: Scope
+
+
+class Visit(Admitted, frozen=True, kw_only=True):
     """What every page is made from. ``has_sign_in``: people sign in here, and may sign out.
 
     ``zone`` is the zone of the server, in which declarative tasks run. Times are shown in
     ``shown_zone``, which the person may choose, and in the colours of ``theme``.
-    ``menu`` has the name, the path and the title of every page that the caller may see.
+    ``menu`` has every page that the caller may see.
     ``runs_installation``: the person may look at the pages of any tenant.
     """
 
     request: Request
-    caller: Caller
-    context: ServerContext
     recent: RecentResults
     now: datetime
     zone: tzinfo
     shown_zone: tzinfo
     theme: str = ""
     has_sign_in: bool = False
-    menu: Sequence[tuple[str, Sequence[str], str]] = ()
+    menu: Sequence[MenuEntry] = ()
     runs_installation: bool = False
 
     @property
@@ -142,18 +153,6 @@ class Visit(NamedTuple):
     def may_administer(self) -> bool:
         """Whether the caller may see what belongs to no tenant, such as declarative tasks."""
         return self.caller.may(Scope.ADMIN)
-
-    @property
-    def tenant(self) -> str:
-        return self.caller.tenant
-
-    @property
-    def rail(self) -> Rail:
-        return self.context.rail(self.tenant)
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        return self.context.dead_letters(self.tenant)
 
     @property
     def is_refresh(self) -> bool:

@@ -16,7 +16,7 @@ async def show_workers(visit: Visit) -> Response:
 
 
 async def _read(visit: Visit) -> dict[str, Any]:
-    store = visit.context.store
+    store = visit.store
     crew = await find_crew(store, visit.tenant, visit.now)
     return {
         "workers": crew.workers,
