@@ -32,6 +32,9 @@ async def test_a_queue_is_paused_limited_and_resumed_on_its_page(
     page = await read(pages, "/queues/mail")
     assert "at most 3 running" in page
     assert "10 per 1 min" in page
+    bad = await pages.post(f"{path}/limit", data={"rate_count": "1", "rate_per": "soon"})
+    assert "must be a length of time such as 90s or 1h30m, got &#34;soon&#34;" in bad.text
+    assert f'hx-get="{path}"' in bad.text, "a page with a problem refreshes itself, too"
     bad = await pages.post(f"{path}/limit", data={"running": "many"})
     assert bad.status_code == 400
     assert "running must be a whole number" in bad.text

@@ -11,33 +11,33 @@ from rota.auth.caller import Scope
 from rota.clock.host_zone import read_host_zone
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
-from rota.server.pages.audit import show_audit
+from rota.server.pages.audit import read_audit
 from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.create import create, show_copy, show_new, submit_copy
-from rota.server.pages.dead_letters import show_dead_letters
-from rota.server.pages.error_groups import act_on_group, show_error_group, show_error_groups
+from rota.server.pages.dead_letters import read_letters
+from rota.server.pages.error_groups import act_on_group, read_groups, show_error_group
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
 from rota.server.pages.graph import show_graph
 from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_counts, show_jobs, suggest_queues, suggest_searches
-from rota.server.pages.kinds import show_kind, show_kinds
+from rota.server.pages.kinds import read_kinds, show_kind
 from rota.server.pages.live import stream_changes
-from rota.server.pages.overview import show_overview
+from rota.server.pages.overview import read_overview
 from rota.server.pages.preferences import save_preferences
 from rota.server.pages.queues import (
     change_limit,
     change_queue,
     change_queues,
+    read_queues,
     show_queue,
-    show_queues,
 )
-from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing
+from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing, show
 from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.rule_form import create_series, show_form, show_preview
 from rota.server.pages.schedules import show_schedules
-from rota.server.pages.series import act_on_series, show_edit, show_ended, show_series
+from rota.server.pages.series import act_on_series, read_ended, show_edit, show_series
 from rota.server.pages.shards import show_shards
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.task import act_on_task, show_task
@@ -45,7 +45,7 @@ from rota.server.pages.templates import send_asset, send_icon
 from rota.server.pages.tenants import show_tenants, switch_tenant
 from rota.server.pages.tokens import revoke_token, show_token, show_tokens
 from rota.server.pages.visit import RecentResults
-from rota.server.pages.workers import show_workers
+from rota.server.pages.workers import read_workers
 
 __all__ = ["page_routes"]
 
@@ -57,7 +57,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/jobs/{job_id}/duplicate": show_copy,
     },
     Scope.READ: {
-        "": show_overview,
+        "": show("overview.html", read_overview),
         "/live": stream_changes,
         "/jobs": show_jobs,
         "/jobs/counts": show_counts,
@@ -65,24 +65,24 @@ VIEWS: dict[Scope, dict[str, Page]] = {
         "/jobs/queues": suggest_queues,
         "/jobs/{job_id}": show_job,
         "/jobs/{job_id}/graph": show_graph,
-        "/queues": show_queues,
+        "/queues": show("queues.html", read_queues),
         "/queues/{queue}": show_queue,
-        "/kinds": show_kinds,
+        "/kinds": show("kinds.html", read_kinds),
         "/kinds/{kind}": show_kind,
-        "/errors": show_error_groups,
+        "/errors": show("errors.html", read_groups),
         "/errors/{group_id}": show_error_group,
         "/schedules": show_schedules,
         "/schedules/new": show_form,
         "/schedules/preview": show_preview,
         "/schedules/calendar": show_calendar,
-        "/schedules/ended": show_ended,
+        "/schedules/ended": show("series_ended.html", read_ended),
         "/schedules/series/{series_id}": show_series,
         "/schedules/series/{series_id}/edit": show_edit,
-        "/workers": show_workers,
+        "/workers": show("workers.html", read_workers),
         "/gates": show_gates,
         "/retention": show_retention,
-        "/dead-letters": show_dead_letters,
-        "/audit": show_audit,
+        "/dead-letters": show("dead_letters.html", read_letters),
+        "/audit": show("audit.html", read_audit),
     },
     Scope.ADMIN: {
         "/schedules/tasks/{name:path}": show_task,

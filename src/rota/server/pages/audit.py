@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from starlette.responses import Response
-
 from rota.jobs import JobId
 from rota.ops.audit import list_audit_entries
 from rota.policy.audit import AuditEntry
-from rota.server.pages.responses import stream_page
 from rota.server.pages.visit import Visit
 
 MOST_SHOWN = 50
@@ -38,11 +35,7 @@ class EntryRow(NamedTuple):
     details: str
 
 
-async def show_audit(visit: Visit) -> Response:
-    return await stream_page(visit, "audit.html", lambda: _read(visit), page="audit")
-
-
-async def _read(visit: Visit) -> dict[str, Any]:
+async def read_audit(visit: Visit) -> dict[str, Any]:
     cursor = visit.ask("cursor") or None
     page = await list_audit_entries(visit.store, visit.tenant, cursor=cursor, limit=MOST_SHOWN)
     wanted = {each for entry in page.items for each in entry.job_ids[:JOBS_NAMED]}

@@ -61,9 +61,7 @@ async def show_calendar(visit: Visit) -> Response:
     view = view if view in VIEWS else "day"
     there, zone_problem = choose_zone(visit)
     known = {"view": view, "there": there, "zone_problem": zone_problem}
-    return await stream_page(
-        visit, "calendar.html", lambda: _read(visit, view, there), page="schedules", **known
-    )
+    return await stream_page(visit, "calendar.html", lambda: _read(visit, view, there), **known)
 
 
 async def _read(visit: Visit, view: str, there: tzinfo) -> dict[str, Any]:

@@ -94,7 +94,7 @@ async def show_new(visit: Visit) -> Response:
     kind = visit.ask("kind").strip()
     if not kind:
         kinds = await describe_kinds(visit.context, with_built_in=True)
-        return await render_page(visit, "job_kinds.html", page="jobs", kinds=kinds)
+        return await render_page(visit, "job_kinds.html", kinds=kinds)
     view = await _find_kind(visit, kind)
     form = _choose_form(visit, view, {})
     priority = str(5 if view is None else view.priority)
@@ -295,10 +295,10 @@ def _with_problem(sheet: Sheet, error: RotaError) -> Sheet:
 
 async def _render(visit: Visit, sheet: Sheet) -> Response:
     job = sheet.job
-    response = await render_page(
+    return await render_page(
         visit,
         "job_form.html",
-        page="jobs",
+        status=400 if sheet.problem else 200,
         sheet=sheet,
         texts=sheet.texts,
         has_fields=_form_of(sheet.view) is not None,
@@ -307,5 +307,3 @@ async def _render(visit: Visit, sheet: Sheet) -> Response:
         zone_name=visit.now.astimezone(visit.zone).tzname(),
         back=visit.link("jobs") if job is None else visit.link("jobs", job.id),
     )
-    response.status_code = 400 if sheet.problem else 200
-    return response

@@ -2,10 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from starlette.responses import Response
-
 from rota.rail import DeadLetterFilter
-from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, write_query
 
@@ -43,11 +40,7 @@ class ChosenLetters(NamedTuple):
         )
 
 
-async def show_dead_letters(visit: Visit) -> Response:
-    return await stream_page(visit, "dead_letters.html", lambda: _read(visit), page="dead-letters")
-
-
-async def _read(visit: Visit) -> dict[str, Any]:
+async def read_letters(visit: Visit) -> dict[str, Any]:
     chosen = ChosenLetters(
         visit.ask("error"), visit.ask("kind"), visit.ask("queue"), visit.ask("all") == "yes"
     )

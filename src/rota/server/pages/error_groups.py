@@ -21,11 +21,7 @@ LETTERS_SHOWN = 20
 LETTERS_COUNTED = 100
 
 
-async def show_error_groups(visit: Visit) -> Response:
-    return await stream_page(visit, "errors.html", lambda: _read_groups(visit), page="errors")
-
-
-async def _read_groups(visit: Visit) -> dict[str, Any]:
+async def read_groups(visit: Visit) -> dict[str, Any]:
     kind = visit.ask("kind").strip()
     groups = await list_error_groups(visit.store, visit.tenant)
     return {
@@ -38,7 +34,7 @@ async def _read_groups(visit: Visit) -> dict[str, Any]:
 async def show_error_group(visit: Visit) -> Response:
     group = await find_error_group(visit.store, visit.tenant, _id(visit))
     return await stream_page(
-        visit, "error_group.html", lambda: _read_letters(visit, group), page="errors", group=group
+        visit, "error_group.html", lambda: _read_letters(visit, group), group=group
     )
 
 
@@ -72,7 +68,6 @@ async def act_on_group(visit: Visit) -> Response:
         return await render_page(
             visit,
             "discard_group.html",
-            page="errors",
             group=group,
             count=len(ids),
             why=why,

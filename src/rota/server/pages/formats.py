@@ -14,6 +14,7 @@ LONGEST_SHOWN = 20_000
 LONGEST_EXCERPT = 120
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
+_MILLISECOND = timedelta(milliseconds=1)
 _SECOND = timedelta(seconds=1)
 _STEPS = (
     (timedelta(days=1), "d", timedelta(hours=1), "h"),
@@ -30,7 +31,7 @@ def format_length(length: timedelta) -> str:
     if length < timedelta(0):
         return f"-{format_length(-length)}"
     if length < _SECOND:
-        return f"{length // timedelta(milliseconds=1)} ms"
+        return f"{length // _MILLISECOND} ms"
     if length < timedelta(seconds=10):
         return f"{length / _SECOND:.1f} s".replace(".0 s", " s")
     for unit, name, smaller, smaller_name in _STEPS:
@@ -39,6 +40,14 @@ def format_length(length: timedelta) -> str:
             is_whole = rest == 0 or count >= _WHOLE_UNITS_FROM or length >= _WHOLE_DAYS_FROM
             return f"{count} {name}" if is_whole else f"{count} {name} {rest} {smaller_name}"
     return f"{length // _SECOND} s"
+
+
+def format_ms(milliseconds: float) -> str:
+    return format_length(milliseconds * _MILLISECOND)
+
+
+def format_seconds(seconds: float) -> str:
+    return format_length(timedelta(seconds=seconds))
 
 
 def format_count(number: int) -> str:

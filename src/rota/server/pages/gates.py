@@ -90,7 +90,7 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
     hold = await weigh_window(visit.store, entry, window, visit.now, visit.tenant)
     hidden = [(name, form.one(name)) for name in ("lasts", "reason")]
     return await render_page(
-        visit, "maintenance.html", page="gates", hold=hold, hidden=hidden, back=visit.link("gates")
+        visit, "maintenance.html", hold=hold, hidden=hidden, back=visit.link("gates")
     )
 
 
@@ -145,10 +145,10 @@ async def _render(
     hours = _find_hours(gates, visit.tenant)
     windows = _list_windows(gates, visit)
     own = [each for each in windows if each.concerns == _own(visit)]
-    response = await render_page(
+    return await render_page(
         visit,
         "gates.html",
-        page="gates",
+        status=200 if error is None else 400,
         windows=windows,
         maintenance_sign=_CLOSED if any(it.sign is _CLOSED for it in windows) else _OPEN,
         is_own_maintenance=bool(own),
@@ -160,8 +160,6 @@ async def _render(
         sent=_read_sent(form, hours),
         problem="" if error is None else error.message,
     )
-    response.status_code = 200 if error is None else 400
-    return response
 
 
 def _read_until(lasts: str, now: datetime) -> datetime | None:

@@ -60,9 +60,7 @@ async def show_graph(visit: Visit) -> Response:
     """The whole graph on a page of its own."""
     job = await find_job(visit)
     drawing = await find_drawing(visit, job, MOST_NODES)
-    response = await render_page(
-        visit, "graph.html", page="jobs", job=job, drawing=drawing, is_large=True
-    )
+    response = await render_page(visit, "graph.html", job=job, drawing=drawing, is_large=True)
     return _compress(visit, response)
 
 

@@ -17,12 +17,13 @@ from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
 from rota.server.pages.formats import Lines, format_length, format_local, show_json
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
-from rota.server.pages.kinds import UsualRun, find_usual_run
+from rota.server.pages.kinds import USUAL_RANGE, find_usual_run, is_unusual
 from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
 from rota.server.pages.tree import Branch, grow_tree
 from rota.server.pages.visit import Visit, find_job, read_form
+from rota.telemetry.stats import DurationStats
 from rota.triggers.zone import load_zone
 from rota.worker.progress import read_progress
 
@@ -141,7 +142,7 @@ class Value(NamedTuple):
 
 async def show_job(visit: Visit) -> Response:
     job = await find_job(visit)
-    return await stream_page(visit, "job.html", lambda: _read(visit, job), page="jobs", job=job)
+    return await stream_page(visit, "job.html", lambda: _read(visit, job), job=job)
 
 
 async def _read(visit: Visit, job: Job) -> dict[str, Any]:
@@ -160,6 +161,7 @@ async def _read(visit: Visit, job: Job) -> dict[str, Any]:
         "strip": make_strip(job, attempts, visit.now),
         "attempts": attempts,
         "usual": usual,
+        "usual_range": USUAL_RANGE,
         "is_slow": usual is not None and _runs_longer(job, usual, visit.now),
         "drawing": await find_drawing(visit, job, MOST_BESIDE),
         "values": await _show_values(visit, job),
@@ -169,8 +171,8 @@ async def _read(visit: Visit, job: Job) -> dict[str, Any]:
     }
 
 
-def _runs_longer(job: Job, usual: UsualRun, now: datetime) -> bool:
-    return job.lease is not None and usual.is_exceeded_by(now - job.lease.taken_at)
+def _runs_longer(job: Job, usual: DurationStats, now: datetime) -> bool:
+    return job.lease is not None and is_unusual(now - job.lease.taken_at, usual)
 
 
 async def _show_values(visit: Visit, job: Job) -> list[Value]:

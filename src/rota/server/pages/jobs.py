@@ -130,10 +130,8 @@ async def show_jobs(visit: Visit) -> Response:
     query, problem = _read_query(chosen, visit)
     if problem:
         values = _describe(visit, chosen, problem, SearchPage(()))
-        response = await render_page(visit, "jobs.html", page="jobs", **values)
-        response.status_code = 400
-        return response
-    return await stream_page(visit, "jobs.html", lambda: _read(visit, chosen, query), page="jobs")
+        return await render_page(visit, "jobs.html", status=400, **values)
+    return await stream_page(visit, "jobs.html", lambda: _read(visit, chosen, query))
 
 
 async def _read(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 """The overview page: alarms, figures, charts, next runs and failures."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
-
-from starlette.responses import Response
 
 from rota.jobs import Ending, JobState, JobStatus
 from rota.jobs.job_state import NOT_DUE
@@ -24,20 +22,18 @@ from rota.server.pages.charts import (
 from rota.server.pages.formats import (
     format_count,
     format_distance,
-    format_length,
     format_local,
+    format_ms,
 )
-from rota.server.pages.ranges import Spans, offer_ranges, read_spans
-from rota.server.pages.responses import stream_page
+from rota.server.pages.ranges import Spans, read_spans, sum_kinds
 from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
 from rota.server.pages.visit import Visit
-from rota.telemetry.stats import DurationStats, PartStats, add_parts
+from rota.telemetry.stats import DurationStats
 
 QUEUES_SHOWN = 8
 KINDS_SHOWN = 8
 QUEUES_NAMED = 4
 
-_MILLISECOND = timedelta(milliseconds=1)
 _LOUD = {JobState.STALLED, JobState.DEAD}
 _CAPPED = {JobState.BLOCKED, JobState.COMPLETED}
 _LOOKS = (("good", "due"), ("calm", "not due"), ("held", "running"), ("bad", "dead"))
@@ -86,11 +82,7 @@ class Failed(NamedTuple):
     error: str
 
 
-async def show_overview(visit: Visit) -> Response:
-    return await stream_page(visit, "overview.html", lambda: _read(visit), page="overview")
-
-
-async def _read(visit: Visit) -> dict[str, Any]:
+async def read_overview(visit: Visit) -> dict[str, Any]:
     store = visit.store
     zone = visit.zone if visit.may_administer else None
     found = await visit.cached(
@@ -102,9 +94,7 @@ async def _read(visit: Visit) -> dict[str, Any]:
         "alarms": list_warnings(found.alarms, visit.link),
         "is_new": not any(found.counts.values()),
         "figures": _list_figures(found, visit),
-        "range": spans.range.name,
-        "ranges": offer_ranges(),
-        "link_range": lambda name: visit.link(range=name),
+        "spans": spans,
         "charts": [
             draw_throughput(spans),
             draw_durations("wait", "Wait for a worker", [it.wait for it in spans.stats], spans),
@@ -332,12 +322,8 @@ def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
 
 def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     """The kinds with most failed attempts."""
-    failed: dict[str, PartStats] = {}
-    for part in (part for minute in spans.stats for part in minute.parts if part.failed):
-        known = failed.get(part.kind)
-        plain = PartStats(part.kind, "", part.succeeded, part.failed, part.dead)
-        failed[part.kind] = plain if known is None else add_parts((known,), [plain])[0]
-    worst = sorted(failed.values(), key=lambda it: (-it.failed, it.kind))
+    failed = [it for it in sum_kinds(spans.stats).values() if it.failed]
+    worst = sorted(failed, key=lambda it: (-it.failed, it.kind))
     bars = [
         Bar(it.kind, (it.failed - it.dead, it.dead), link("errors", kind=it.kind))
         for it in worst[:KINDS_SHOWN]
@@ -347,10 +333,6 @@ def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     summary = f"{format_count(total)} failed attempts of {named} in the last {spans.range.label}"
     frame = Frame("kinds", "Failures by kind", summary, ())
     return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
-
-
-def format_ms(milliseconds: float) -> str:
-    return format_length(milliseconds * _MILLISECOND)
 
 
 def _show_run(run: NextRun, visit: Visit) -> Coming:

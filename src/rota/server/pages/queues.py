@@ -1,6 +1,5 @@
 """The queues page, and a page for each queue: numbers, pause and resume, limits."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -18,13 +17,12 @@ from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_que
 from rota.policy.limits import Limit, Rate, key_of
 from rota.rail.settings import clear_limit, list_limits, set_limit
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.formats import format_length
+from rota.server.pages.formats import format_seconds
 from rota.server.pages.overview import draw_throughput
-from rota.server.pages.ranges import offer_ranges, read_spans
+from rota.server.pages.ranges import count_ended, read_spans
 from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Form, Visit, read_form
-from rota.telemetry.stats import MinuteStats
 
 _IDLE = Sign("idle", "dashed", "quiet")
 _WORKS = Sign("working", "play", "blue")
@@ -44,15 +42,11 @@ class QueueRow(NamedTuple):
     allows: Sequence[str] = ()
 
 
-async def show_queues(visit: Visit) -> Response:
-    return await stream_page(visit, "queues.html", lambda: _read_queues(visit), page="queues")
-
-
-async def _read_queues(visit: Visit) -> dict[str, Any]:
+async def read_queues(visit: Visit) -> dict[str, Any]:
     found = await visit.cached(
         "queues", lambda: list_queues(visit.store, visit.clock, visit.tenant)
     )
-    ended = _count_ended((await read_spans(visit)).stats)
+    ended = count_ended((await read_spans(visit)).stats, lambda part: part.queue)
     rows = [
         make_row(it)._replace(spark=draw_spark(ended[it.queue]), allows=_list_actions(visit, it))
         for it in found
@@ -67,7 +61,7 @@ async def _read_queues(visit: Visit) -> dict[str, Any]:
 def make_row(queue: QueueReport) -> QueueRow:
     seconds = queue.empty_in_seconds
     is_known = seconds is not None and queue.due_count and not queue.pauses
-    empty_in = _length(seconds) if seconds is not None and is_known else ""
+    empty_in = format_seconds(seconds) if seconds is not None and is_known else ""
     return QueueRow(queue, _sign_of(queue), _describe_limits(queue), empty_in)
 
 
@@ -76,17 +70,6 @@ def _list_actions(visit: Visit, queue: QueueReport) -> list[str]:
     scopes: tuple[Whose, ...] = ("own", "all") if visit.may_administer else ("own",)
     orders = [PauseOrder(action, whose, "") for action in ("pause", "resume") for whose in scopes]
     return list(dict.fromkeys(it.action for it in orders if it.applies_to(queue)))
-
-
-def _count_ended(stats: Sequence[MinuteStats]) -> defaultdict[str, list[int]]:
-    """For each queue the attempts that ended in each minute; nothing if none did."""
-    ended: defaultdict[str, list[int]] = defaultdict(list)
-    for at, minute in enumerate(stats):
-        for part in minute.parts:
-            counts = ended[part.queue]
-            counts.extend([0] * (len(stats) - len(counts)))
-            counts[at] += part.succeeded + part.failed
-    return ended
 
 
 def _rank(row: QueueRow) -> tuple[int, str]:
@@ -114,21 +97,15 @@ def _describe_limits(queue: QueueReport) -> list[str]:
         if limit.running is not None:
             texts.append(f"at most {limit.running} running{whose}")
         if limit.rate_count is not None and limit.rate_seconds is not None:
-            texts.append(f"{limit.rate_count} per {_length(limit.rate_seconds)}{whose}")
+            texts.append(f"{limit.rate_count} per {format_seconds(limit.rate_seconds)}{whose}")
         if limit.ageing_seconds is not None:
-            texts.append(f"priority +1 every {_length(limit.ageing_seconds)}{whose}")
+            texts.append(f"priority +1 every {format_seconds(limit.ageing_seconds)}{whose}")
     return texts
-
-
-def _length(seconds: float) -> str:
-    return format_length(timedelta(seconds=seconds))
 
 
 async def show_queue(visit: Visit) -> Response:
     queue = await _find(visit)
-    return await stream_page(
-        visit, "queue.html", lambda: _read_queue(visit, queue), page="queues", queue=queue
-    )
+    return await stream_page(visit, "queue.html", lambda: _read_queue(visit, queue), queue=queue)
 
 
 async def _find(visit: Visit) -> QueueReport:
@@ -143,9 +120,7 @@ async def _show_problem(visit: Visit, problem: str) -> Response:
     """The page, and what is wrong with the form."""
     queue = await _find(visit)
     values = await _read_queue(visit, queue, problem)
-    response = await render_page(visit, "queue.html", page="queues", queue=queue, **values)
-    response.status_code = 400
-    return response
+    return await render_page(visit, "queue.html", status=400, queue=queue, **values)
 
 
 async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> dict[str, Any]:
@@ -155,9 +130,7 @@ async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> di
         "not_due": ",".join(NOT_DUE),
         "row": make_row(queue),
         "chart": draw_throughput(ours, is_whole=False),
-        "range": spans.range.name,
-        "ranges": offer_ranges(),
-        "link_range": lambda chosen: visit.link("queues", name, range=chosen),
+        "spans": spans,
         "own_pause": next((it for it in queue.pauses if it.whose == "own"), None),
         "wide_pause": next((it for it in queue.pauses if it.whose == "all"), None),
         "limits": {limit.whose: limit for limit in queue.limits},
@@ -247,7 +220,7 @@ def _read_limit(form: Form, tenant: str | None, queue: str) -> Limit:
     count = _read_number(form, "rate_count")
     rate = None
     if count is not None:
-        per = read_duration(form.one("rate_per") or "1m", "rate_per")
+        per = _read_length(form, "rate_per", "1m")
         rate = Rate(count=count, per=per, burst=_read_number(form, "rate_burst"))
     return Limit(tenant=tenant, queue=queue, running=_read_number(form, "running"), rate=rate)
 
@@ -259,6 +232,15 @@ async def _keep_ageing(visit: Visit, limit: Limit) -> Limit:
     return limit if found is None else msgspec.structs.replace(limit, ageing=found.ageing)
 
 
+def _read_length(form: Form, name: str, default: str) -> timedelta:
+    text = form.one(name) or default
+    try:
+        return read_duration(text, name)
+    except InvalidInputError as error:
+        reason = f'must be a length of time such as 90s or 1h30m, got "{text:.40}"'
+        raise InvalidRequestError(name, reason) from error
+
+
 def _read_number(form: Form, name: str) -> int | None:
     text = form.one(name)
     if not text:
@@ -266,4 +248,4 @@ def _read_number(form: Form, name: str) -> int | None:
     try:
         return msgspec.convert(text, int, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidRequestError(name, f"must be a whole number, got {text!r:.40}") from error
+        raise InvalidRequestError(name, f'must be a whole number, got "{text:.40}"') from error

@@ -1,8 +1,11 @@
 """The range of time that charts show, from 15 minutes to 30 days, and its statistics."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import (
@@ -12,6 +15,7 @@ from rota.telemetry.stats import (
     MinuteStats,
     PartStats,
     Resolution,
+    add_parts,
     read_stats,
 )
 
@@ -54,6 +58,12 @@ class Spans(NamedTuple):
     labels: Sequence[str]
     zone: str
 
+    @property
+    def offered(self) -> list[tuple[str, str]]:
+        """The names of all ranges, and their labels on the page."""
+        named = RANGES.values()
+        return [(it.name, f"1 {it.label}" if it.name == DEFAULT else it.label) for it in named]
+
     def only(self, accepts: Callable[[PartStats], bool]) -> "Spans":
         """The counts and run times of some parts; the rest is not counted by kind and queue."""
         return self._replace(stats=[_take_parts(it, accepts) for it in self.stats])
@@ -71,16 +81,31 @@ def _take_parts(minute: MinuteStats, accepts: Callable[[PartStats], bool]) -> Mi
     )
 
 
+def sum_kinds(stats: Iterable[MinuteStats]) -> dict[str, PartStats]:
+    """What the attempts of each kind did, in all queues together."""
+    found: dict[str, PartStats] = {}
+    for part in (part for each in stats for part in each.parts):
+        known = found.get(part.kind, PartStats(part.kind, ""))
+        (found[part.kind],) = add_parts((known,), [replace(part, queue="")])
+    return found
+
+
+def count_ended(
+    stats: Sequence[MinuteStats], name_of: Callable[[PartStats], str]
+) -> defaultdict[str, list[int]]:
+    """The attempts that ended in each step, by queue or kind; nothing if none did."""
+    ended: defaultdict[str, list[int]] = defaultdict(list)
+    for at, minute in enumerate(stats):
+        for part in minute.parts:
+            counts = ended[name_of(part)]
+            counts.extend([0] * (len(stats) - len(counts)))
+            counts[at] += part.succeeded + part.failed
+    return ended
+
+
 def choose_range(visit: Visit) -> Range:
     """The range in the address; the default for an unknown one."""
     return RANGES.get(visit.ask("range"), RANGES[DEFAULT])
-
-
-def offer_ranges() -> list[tuple[str, str]]:
-    """The names of the ranges, and their labels on the page."""
-    return [
-        (it.name, f"1 {it.label}" if it.name == DEFAULT else it.label) for it in RANGES.values()
-    ]
 
 
 async def load_stats(visit: Visit, chosen: Range) -> tuple[list[MinuteStats], datetime]:

@@ -27,7 +27,7 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
 from rota.server.pages.preferences import THEMES, name_zone, read_preferences
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import MenuEntry, RecentResults, Visit, link_to, name_target
+from rota.server.pages.visit import MenuEntry, RecentResults, Visit, link_to, name_target, root_of
 
 Page = Callable[[Visit], Awaitable[Response]]
 
@@ -178,15 +178,24 @@ def choose_tenant(request: Request, caller: Caller) -> Caller:
         return caller
 
 
-async def render_page(visit: Visit, template: str, **values: Any) -> Response:
+async def render_page(visit: Visit, template: str, *, status: int = 200, **values: Any) -> Response:
     """The page, or only its fresh block when the page refreshes itself."""
     values["holds"] = await _find_holds(visit)
-    if not visit.is_refresh or FRESH_BLOCK not in load_templates().get_template(template).blocks:
-        return HTMLResponse(_render(visit, template, values), headers=_NOT_STORED)
-    return HTMLResponse(_render_fresh(visit, template, values), headers=_NOT_STORED)
+    has_fresh = FRESH_BLOCK in load_templates().get_template(template).blocks
+    render = _render_fresh if visit.is_refresh and has_fresh else _render
+    return HTMLResponse(render(visit, template, values), status, headers=_NOT_STORED)
 
 
 Load = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+def show(template: str, load: Callable[[Visit], Awaitable[Mapping[str, Any]]]) -> Page:
+    """A page whose frame needs nothing of what ``load`` reads."""
+
+    async def page(visit: Visit) -> Response:
+        return await stream_page(visit, template, lambda: load(visit))
+
+    return page
 
 
 async def stream_page(visit: Visit, template: str, load: Load, **known: Any) -> Response:
@@ -240,6 +249,7 @@ def _describe_visit(visit: Visit) -> dict[str, Any]:
     """What every template knows."""
     return {
         "visit": visit,
+        "page": visit.page,
         "request": visit.request,
         "caller": visit.caller,
         "now": visit.now,
@@ -328,6 +338,6 @@ def _go_to_sign_in(request: Request) -> Response:
         return Response(status_code=401)
     if request.method != "GET":
         return go_to(link_to(request, "sign-in"))
-    here = request.url.path.removeprefix(str(request.scope.get("root_path", "")))
+    here = request.url.path.removeprefix(root_of(request))
     asked = f"{here}?{request.url.query}" if request.url.query else here
     return go_to(link_to(request, "sign-in", next=None if asked == HOME else asked))

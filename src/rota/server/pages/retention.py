@@ -93,7 +93,6 @@ async def _ask(visit: Visit, form: Form, keep: Keep | None) -> Response:
     return await render_page(
         visit,
         "retention_question.html",
-        page="retention",
         scope=_describe_scope(tenant, kind),
         keep="" if keep is None else _describe(keep),
         preview=preview,
@@ -126,7 +125,6 @@ async def _render(
     return await render_page(
         visit,
         "retention.html",
-        page="retention",
         kept=_list_kept(current, visit.tenant),
         rules=[_make_row(it) for it in current.list_rules(visit.tenant)],
         fields=_list_fields(current.retention.keep_for(visit.tenant)),

@@ -135,7 +135,6 @@ async def _render_new(visit: Visit, given: Given, problem: str = "") -> Response
     return await render_page(
         visit,
         "schedule_new.html",
-        page="schedules",
         given=given,
         choices=CHOICES,
         kinds=sorted(kinds),

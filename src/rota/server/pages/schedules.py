@@ -61,9 +61,7 @@ async def show_schedules(visit: Visit) -> Response:
     if len(match) > LONGEST_MATCH:
         reason = f"must have at most {LONGEST_MATCH} characters, got {len(match)}"
         raise InvalidRequestError("match", reason)
-    return await stream_page(
-        visit, "schedules.html", lambda: _read(visit, match), page="schedules", match=match
-    )
+    return await stream_page(visit, "schedules.html", lambda: _read(visit, match), match=match)
 
 
 async def _read(visit: Visit, match: str) -> dict[str, Any]:

@@ -74,7 +74,6 @@ async def show_series(visit: Visit) -> Response:
         visit,
         "series.html",
         lambda: _read(visit, detail),
-        page="schedules",
         series=detail.series,
         detail=detail,
     )
@@ -176,7 +175,6 @@ async def _render_edit(
     return await render_page(
         visit,
         "series_edit.html",
-        page="schedules",
         detail=detail,
         series=detail.series,
         given=given,
@@ -227,7 +225,6 @@ async def _render_backfill(
     return await render_page(
         visit,
         "backfill.html",
-        page="schedules",
         series=detail.series,
         plan=plan,
         shown=[show_occurrence(at, zone, None) for at in shown],
@@ -249,14 +246,7 @@ def sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
     return sign_of_end(series.status)
 
 
-async def show_ended(visit: Visit) -> Response:
-    """The list of series that have ended."""
-    return await stream_page(
-        visit, "series_ended.html", lambda: _read_ended(visit), page="schedules"
-    )
-
-
-async def _read_ended(visit: Visit) -> dict[str, Any]:
+async def read_ended(visit: Visit) -> dict[str, Any]:
     store = visit.store
     found = await visit.cached("ended series", lambda: list_ended_series(store, visit.tenant))
     rows = [

@@ -19,14 +19,10 @@ async def show_shards(visit: Visit) -> Response:
         raise ForbiddenTenantError(DEFAULT_TENANT)
     store, clock = visit.store, visit.clock
     if not isinstance(store, Sharded):
-        return await render_page(
-            visit, "shards.html", page="shards", shards=(), moves=(), tenants={}
-        )
+        return await render_page(visit, "shards.html", shards=(), moves=(), tenants={})
     shards, moves = await store.describe_shards(visit.now)
     busy = await visit.cached("tenants 24", lambda: compare_tenants(store, clock, _COMPARED))
     tenants: dict[str, list[str]] = {}
     for each in busy:
         tenants.setdefault(store.shard_of(each.tenant), []).append(each.tenant)
-    return await render_page(
-        visit, "shards.html", page="shards", shards=shards, moves=moves, tenants=tenants
-    )
+    return await render_page(visit, "shards.html", shards=shards, moves=moves, tenants=tenants)

@@ -44,9 +44,7 @@ async def show_task(visit: Visit) -> Response:
         "there": there,
         "zone_problem": zone_problem,
     }
-    return await stream_page(
-        visit, "task.html", lambda: _read(visit, detail), page="schedules", **known
-    )
+    return await stream_page(visit, "task.html", lambda: _read(visit, detail), **known)
 
 
 async def _read(visit: Visit, detail: TaskDetail) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from rota.server.pages.formats import (
     format_instant,
     format_length,
     format_local,
+    format_ms,
+    format_seconds,
     machine_instant,
 )
 
@@ -173,6 +175,16 @@ def _plural(count: int, one: str, many: str | None = None) -> str:
     return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
 
 
+def _share(part: float, whole: float) -> str:
+    """In percent: "12.5 %"."""
+    return f"{part / whole:.1%}".replace("%", " %")
+
+
+def _known(write: Callable[[float], str]) -> Callable[[float | None], str]:
+    """Nothing for a number that is not known."""
+    return lambda number: "" if number is None else write(number)
+
+
 def _lines(text: str) -> str:
     """Text that keeps its line breaks."""
     return Lines("\n".join(escape(line) for line in text.split("\n")))
@@ -222,6 +234,9 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "breakable": _breakable,
     "lines": _lines,
     "length_of": _length_of,
+    "ms": _known(format_ms),
+    "seconds": _known(format_seconds),
+    "share": _share,
     "moment": _moment,
     "local": _local,
     "instants": _instants,

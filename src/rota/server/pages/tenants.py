@@ -11,19 +11,17 @@ from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tenants import compare_tenants
 from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
-from rota.server.pages.formats import format_length
 from rota.server.pages.responses import TENANT_COOKIE, go_to, stream_page
 from rota.server.pages.visit import Visit, read_form, read_target
 from rota.stores.opened import Sharded
 
 HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 async def show_tenants(visit: Visit) -> Response:
     _check(visit)
     known = {"is_sharded": isinstance(visit.store, Sharded)}
-    return await stream_page(visit, "tenants.html", lambda: _read(visit), page="tenants", **known)
+    return await stream_page(visit, "tenants.html", lambda: _read(visit), **known)
 
 
 async def _read(visit: Visit) -> dict[str, Any]:
@@ -40,9 +38,6 @@ async def _read(visit: Visit) -> dict[str, Any]:
         "ranges": [
             (str(it), "1 hour" if it == 1 else label) for it, label in HOURS_OFFERED.items()
         ],
-        "link_range": lambda chosen: visit.link("tenants", hours=chosen),
-        "format_ms": lambda ms: "" if ms is None else format_length(ms * _MILLISECOND),
-        "format_seconds": lambda seconds: format_length(timedelta(seconds=seconds)),
     }
 
 

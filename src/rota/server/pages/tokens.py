@@ -28,7 +28,6 @@ async def show_tokens(visit: Visit) -> Response:
     return await render_page(
         visit,
         "tokens.html",
-        page="tokens",
         rows=_make_rows(tokens[:MOST_SHOWN], names, visit.now),
         count=len(tokens),
     )
@@ -42,7 +41,6 @@ async def show_token(visit: Visit) -> Response:
     return await render_page(
         visit,
         "token.html",
-        page="tokens",
         shown=rows[0],
         descendants=rows[1:],
         valid_count=sum(row.is_valid for row in rows[1:]),

@@ -160,6 +160,12 @@ class Visit(Admitted, frozen=True, kw_only=True):
         return self.request.headers.get("hx-request") == "true"
 
     @property
+    def page(self) -> str:
+        """The page of the menu that this one belongs to."""
+        path = self.request.url.path.removeprefix(root_of(self.request)).removeprefix(HOME)
+        return path.strip("/").partition("/")[0] or "overview"
+
+    @property
     def here(self) -> str:
         """The address of this page with its query."""
         path = self.request.url.path
@@ -170,7 +176,7 @@ class Visit(Admitted, frozen=True, kw_only=True):
     def base(self) -> str:
         """The address of the service, for examples in the pages."""
         url = self.request.url
-        return f"{url.scheme}://{url.netloc}{self.request.scope.get('root_path', '')}"
+        return f"{url.scheme}://{url.netloc}{root_of(self.request)}"
 
     async def cached(self, key: str, load: Callable[[], Awaitable[Found]]) -> Found:
         """The result for this tenant; a recent one if loading takes long."""
@@ -199,13 +205,17 @@ async def find_job(visit: Visit) -> Job:
     return found[0]
 
 
+def root_of(request: Request) -> str:
+    """The prefix under which the service is mounted."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
 def link_to(request: Request, *steps: str, **query: object) -> str:
     """The address of a page, with the prefix of the mount.
 
     Steps and values are escaped. Empty values are left out.
     """
-    root = str(request.scope.get("root_path", "")).rstrip("/")
-    path = "/".join([f"{quote(root)}{HOME}", *(quote(step, safe="") for step in steps)])
+    path = "/".join([f"{quote(root_of(request))}{HOME}", *(quote(step, safe="") for step in steps)])
     return path + write_query(query)
 
 
@@ -216,7 +226,7 @@ def write_query(query: Mapping[str, object]) -> str:
 
 def name_target(visit: Visit) -> str:
     """This page as ``read_target`` takes it; nothing for the answer to a form."""
-    root = quote(str(visit.request.scope.get("root_path", "")).rstrip("/"))
+    root = quote(root_of(visit.request))
     return visit.here.removeprefix(root) if visit.request.method == "GET" else ""
 
 
@@ -225,4 +235,4 @@ def read_target(request: Request, wanted: str) -> str:
     is_ours = wanted == HOME or wanted.startswith((f"{HOME}/", f"{HOME}?"))
     if not is_ours or not wanted.isascii() or not wanted.isprintable() or "\\" in wanted:
         return link_to(request)
-    return f"{request.scope.get('root_path', '').rstrip('/')}{wanted}"
+    return f"{root_of(request)}{wanted}"

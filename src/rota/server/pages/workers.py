@@ -2,20 +2,13 @@
 
 from typing import Any
 
-from starlette.responses import Response
-
 from rota.ops.polled import list_pollers_of
 from rota.ops.workers import find_crew
-from rota.server.pages.responses import stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit
 
 
-async def show_workers(visit: Visit) -> Response:
-    return await stream_page(visit, "workers.html", lambda: _read(visit), page="workers")
-
-
-async def _read(visit: Visit) -> dict[str, Any]:
+async def read_workers(visit: Visit) -> dict[str, Any]:
     store = visit.store
     crew = await find_crew(store, visit.tenant, visit.now)
     return {
