@@ -1,19 +1,18 @@
 """Schedules as pages show them: next runs in several zones, and past runs as a strip."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from rota.clock.idle import call_in_thread
 from rota.errors import RotaError
-from rota.jobs import JobState
 from rota.jobs.validation import read_recurrence
 from rota.ops.series import SHOWN_IN_LIST, SeriesRun
 from rota.rail.jobs import Upcoming, preview_series
 from rota.scheduler.history import TaskRun
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy
 from rota.server.pages.formats import format_length, format_local
-from rota.server.pages.statuses import FAILED, SIGNS, Sign, sign_of_end
+from rota.server.pages.statuses import Sign, sign_of
 from rota.triggers.cron import parse_stored_cron
 from rota.triggers.dst_notes import annotate, asked_by_cron
 from rota.triggers.zone import load_zone
@@ -21,9 +20,6 @@ from rota.triggers.zone import load_zone
 LATE_FROM = timedelta(minutes=1)
 PREVIEWED = 5
 _LOOK_AHEAD = timedelta(days=366 * 30)
-_SKIPPED = Sign("skipped", "slash", "amber")
-_INTERRUPTED = Sign("interrupted", "alert", "amber")
-_RUN_SIGNS = {"succeeded": SIGNS[JobState.COMPLETED], "failed": FAILED}
 
 
 class Occurrence(NamedTuple):
@@ -42,15 +38,6 @@ class Outlook(NamedTuple):
     occurrences: tuple[Occurrence, ...] = ()
     skipped: tuple[str, ...] = ()
     problem: str = ""
-
-
-class Cell(NamedTuple):
-    """A past run in a strip: a sign, its story in words, and a link to its job."""
-
-    sign: Sign
-    title: str
-    job_id: str | None = None
-    is_late: bool = False
 
 
 def show_occurrence(
@@ -118,68 +105,55 @@ async def preview_rule(
     )
 
 
-def draw_series_strip(runs: Sequence[SeriesRun], zone: tzinfo) -> list[Cell]:
-    """The last runs, oldest first."""
-    cells = []
-    for run in reversed(runs):
-        sign = sign_of_run(run)
-        late, lasted = _seconds(run.late_seconds), _seconds(run.lasted_seconds)
-        title = _tell(run.occurrence_at, zone, sign, late, lasted)
-        cells.append(Cell(sign, title, run.job_id, late is not None and late >= LATE_FROM))
-    return cells
+class PastRun(NamedTuple):
+    """A past run of a series or a task: its story is ``title``."""
 
-
-def sign_of_run(run: SeriesRun) -> Sign:
-    if run.is_skipped:
-        return _SKIPPED
-    return sign_of_end(run.status, run.ending)
-
-
-class TaskRunRow(NamedTuple):
-    """A past run of a task, for a table."""
-
-    run: TaskRun
+    run: SeriesRun | TaskRun
     sign: Sign
-    late: str
-    lasted: str
+    title: str
+    late_for: timedelta | None
+    lasted_for: timedelta | None
+    job_id: str | None = None
+
+    @property
+    def is_late(self) -> bool:
+        return self.late_for is not None and self.late_for >= LATE_FROM
 
 
-def draw_task_strip(runs: Sequence[TaskRun], zone: tzinfo) -> list[Cell]:
-    """The last runs, oldest first."""
-    cells = []
-    for run in reversed(runs):
-        sign, late = sign_of_task_run(run), run.started_at - run.scheduled_at
-        lasted = None if run.ended_at is None else run.ended_at - run.started_at
-        title = f"{_tell(run.scheduled_at, zone, sign, late, lasted)}; {run.reason}"
-        cells.append(Cell(sign, title, None, late >= LATE_FROM))
-    return cells
+def show_series_runs(runs: Iterable[SeriesRun], zone: tzinfo) -> list[PastRun]:
+    shown = []
+    for run in runs:
+        late_for, lasted_for = _seconds(run.late_seconds), _seconds(run.lasted_seconds)
+        past = _show_run(run, run.occurrence_at, late_for, lasted_for, zone)
+        shown.append(past._replace(job_id=run.job_id))
+    return shown
 
 
-def list_task_runs(runs: Iterable[TaskRun]) -> list[TaskRunRow]:
-    return [
-        TaskRunRow(
-            run,
-            sign_of_task_run(run),
-            format_length(max(run.started_at - run.scheduled_at, timedelta(0))),
-            "" if run.ended_at is None else format_length(run.ended_at - run.started_at),
-        )
-        for run in runs
-    ]
+def show_task_runs(runs: Iterable[TaskRun], zone: tzinfo) -> list[PastRun]:
+    shown = []
+    for run in runs:
+        late_for = run.started_at - run.scheduled_at
+        lasted_for = None if run.ended_at is None else run.ended_at - run.started_at
+        past = _show_run(run, run.scheduled_at, late_for, lasted_for, zone)
+        shown.append(past._replace(title=f"{past.title}; {run.reason}"))
+    return shown
 
 
-def sign_of_task_run(run: TaskRun) -> Sign:
-    return _RUN_SIGNS.get(run.outcome, _INTERRUPTED)
-
-
-def _tell(
-    at: datetime, zone: tzinfo, sign: Sign, late: timedelta | None, lasted: timedelta | None
-) -> str:
+def _show_run(
+    run: SeriesRun | TaskRun,
+    at: datetime,
+    late_for: timedelta | None,
+    lasted_for: timedelta | None,
+    zone: tzinfo,
+) -> PastRun:
+    sign = sign_of(run, at)
+    late_for = None if late_for is None else max(late_for, timedelta(0))
     parts = [f"{format_local(at, zone)}: {sign.word}"]
-    if late is not None:
-        parts.append(f"{format_length(max(late, timedelta(0)))} late")
-    if lasted is not None:
-        parts.append(f"ran {format_length(lasted)}")
-    return ", ".join(parts)
+    if late_for is not None:
+        parts.append(f"{format_length(late_for)} late")
+    if lasted_for is not None:
+        parts.append(f"ran {format_length(lasted_for)}")
+    return PastRun(run, sign, ", ".join(parts), late_for, lasted_for)
 
 
 def _seconds(seconds: float | None) -> timedelta | None:

@@ -1,12 +1,10 @@
 """The overview page: alarms, figures, charts, next runs and failures."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
-from rota.jobs import Ending, JobState, JobStatus
+from rota.jobs import JobState, JobStatus
 from rota.jobs.job_state import NOT_DUE
-from rota.ops.explanation import name_error
 from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, take_overview
 from rota.ops.queues import QueueStanding
 from rota.server.pages.charts import (
@@ -26,7 +24,7 @@ from rota.server.pages.formats import (
     format_ms,
 )
 from rota.server.pages.ranges import Spans, read_spans, sum_kinds
-from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
+from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import DurationStats
 
@@ -62,26 +60,6 @@ class Figure(NamedTuple):
     has_more: bool = False
 
 
-class Coming(NamedTuple):
-    """A series or task that will run."""
-
-    name: str
-    at: datetime
-    link: str
-    note: str
-
-
-class Failed(NamedTuple):
-    """A job that failed for good."""
-
-    job_id: str
-    name: str
-    queue: str
-    at: datetime
-    sign: Sign
-    error: str
-
-
 async def read_overview(visit: Visit) -> dict[str, Any]:
     store = visit.store
     zone = visit.zone if visit.may_administer else None
@@ -103,8 +81,8 @@ async def read_overview(visit: Visit) -> dict[str, Any]:
         ],
         "depth": _draw_depth(found.queues, visit.link),
         "kinds": _draw_kinds(spans, visit.link),
-        "next_runs": [_show_run(each, visit) for each in found.next_runs],
-        "failures": _list_failures(found),
+        "next_runs": [(each, _note_run(each, visit)) for each in found.next_runs],
+        "failures": found.failures,
         "base": visit.base,
     }
 
@@ -335,27 +313,10 @@ def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
 
 
-def _show_run(run: NextRun, visit: Visit) -> Coming:
+def _note_run(run: NextRun, visit: Visit) -> str:
+    """What runs, its own wall time if that differs from the one shown, and its note."""
     parts = ["declarative task" if run.source == "task" else "series"]
     local = run.local.tzinfo or visit.zone
     if run.at.astimezone(local).utcoffset() != run.at.astimezone(visit.shown_zone).utcoffset():
         parts.append(format_local(run.at, local))
-    if run.note:
-        parts.append(run.note)
-    steps = ("tasks", run.name) if run.series_id is None else ("series", run.series_id)
-    link = visit.link("schedules", *steps)
-    return Coming(run.name, run.at, link, ", ".join(parts))
-
-
-def _list_failures(found: Overview) -> list[Failed]:
-    return [
-        Failed(
-            it.job_id,
-            it.name,
-            it.queue,
-            it.ended_at,
-            sign_of_end(JobStatus.FAILED, None if it.ending is None else Ending(it.ending)),
-            name_error(it.error),
-        )
-        for it in found.failures
-    ]
+    return ", ".join([*parts, *([run.note] if run.note else [])])

@@ -2,7 +2,7 @@
 
 from asyncio import gather
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
@@ -14,11 +14,9 @@ from rota.ops.series import SeriesPage, SeriesSummary, has_text, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
 from rota.scheduler.policy import SchedulerContext
 from rota.server.pages.formats import format_distance
-from rota.server.pages.outlook import Outlook, preview_task, show_occurrence
+from rota.server.pages.outlook import Outlook, preview_task, show_upcoming
 from rota.server.pages.responses import stream_page
-from rota.server.pages.series import sign_of_series
-from rota.server.pages.statuses import FAILED, SIGNS, Row, Sign, make_rows, sign_of, sign_of_end
-from rota.server.pages.task import sign_of_task
+from rota.server.pages.statuses import FAILED, SIGNS, Row, make_rows, sign_of
 from rota.server.pages.visit import Visit
 from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
@@ -27,6 +25,7 @@ MOST_IN_GRID = 10
 MOST_SERIES = 50
 LONGEST_MATCH = 255
 
+_NONE_WHILE_PAUSED = "none until it is resumed"
 _NO_TASKS = TaskStanding(tasks=(), scheduler_count=0, unreadable=())
 
 
@@ -36,24 +35,6 @@ class Grid(NamedTuple):
     rows: list[Row]
     total: str
     more: str
-
-
-class SeriesRow(NamedTuple):
-    """A series, its state, and its next occurrences."""
-
-    series: SeriesSummary
-    sign: Sign
-    outlook: Outlook
-    last_sign: Sign | None
-    action: str
-
-
-class TaskRow(NamedTuple):
-    """A declarative task, its state, and its next occurrences."""
-
-    task: TaskSummary
-    sign: Sign
-    outlook: Outlook
 
 
 async def show_schedules(visit: Visit) -> Response:
@@ -83,13 +64,15 @@ async def _read(visit: Visit, match: str) -> dict[str, Any]:
         "due": await _find_due(visit, depths),
         "processing": await _find_running(visit, sum(each.running_count for each in depths)),
         "dead": await _find_dead(visit, sum(each.dead_count for each in depths)),
-        "series": [_show_series(each, visit.now) for each in page.items],
+        "series": [(each, _foresee(each)) for each in page.items],
         "series_older": visit.link("schedules", match=match, cursor=page.next_cursor)
         if page.has_more
         else None,
         "series_newest": visit.link("schedules", match=match) if cursor else None,
         "tasks": [
-            _show_task(task, rules, visit) for task in tasks.tasks if has_text(task.name, match)
+            (task, _foresee_task(task, rules, visit))
+            for task in tasks.tasks
+            if has_text(task.name, match)
         ],
         "unreadable": tasks.unreadable,
         "scheduler_count": tasks.scheduler_count,
@@ -147,23 +130,18 @@ async def _find_dead(visit: Visit, count: int) -> Grid:
     return Grid(rows, total, link)
 
 
-def _show_series(series: SeriesSummary, now: datetime) -> SeriesRow:
-    zone = load_zone(series.zone) if series.occurrences else None
-    shown = [
-        show_occurrence(each.at, zone, each.note) for each in series.occurrences if zone is not None
-    ]
+def _foresee(series: SeriesSummary) -> Outlook:
+    """The schedule in words and the next occurrences."""
     description = series.description.partition(" since ")[0]
-    outlook = Outlook(description, tuple(shown), series.skipped, series.problem or "")
     if series.is_paused:
-        outlook = Outlook(description, problem="none until it is resumed")
-    last = series.last_run
-    last_sign = None if last is None else sign_of_end(last.status, last.ending)
-    action = "resume" if series.is_paused else "pause"
-    return SeriesRow(series, sign_of_series(series, now), outlook, last_sign, action)
+        return Outlook(description, problem=_NONE_WHILE_PAUSED)
+    zone = load_zone(series.zone) if series.occurrences else UTC
+    shown = show_upcoming(series.occurrences, zone)
+    return Outlook(description, shown, series.skipped, series.problem or "")
 
 
-def _show_task(task: TaskSummary, rules: SchedulerContext, visit: Visit) -> TaskRow:
+def _foresee_task(task: TaskSummary, rules: SchedulerContext, visit: Visit) -> Outlook:
     outlook = preview_task(task.cron, rules.zone, visit.now, policy=rules.policy)
     if task.is_paused:
-        outlook = Outlook(outlook.description, problem="none until it is resumed")
-    return TaskRow(task, sign_of_task(task), outlook)
+        return Outlook(outlook.description, problem=_NONE_WHILE_PAUSED)
+    return outlook

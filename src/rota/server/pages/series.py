@@ -1,30 +1,26 @@
 """The page of a series: its past and next runs, and what an operator can do with it."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, tzinfo
+from typing import Any
 
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, RotaError
-from rota.jobs import JobState, JobStatus, format_instant
+from rota.jobs import format_instant
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.explain import explain_job
 from rota.ops.series import (
     SeriesDetail,
-    SeriesRun,
-    SeriesSummary,
     find_any_series,
     find_series,
     list_ended_series,
 )
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
-from rota.server.pages.formats import format_length
 from rota.server.pages.outlook import (
-    draw_series_strip,
     show_occurrence,
+    show_series_runs,
     show_upcoming,
-    sign_of_run,
 )
 from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.rule_form import (
@@ -37,31 +33,12 @@ from rota.server.pages.rule_form import (
     show_payload_text,
     show_recurrence,
 )
-from rota.server.pages.statuses import SIGNS, Sign, sign_of_end
 from rota.server.pages.visit import Form, Visit, read_form
 from rota.triggers.zone import instants_of, load_zone
 
 RUNS_AHEAD = 10
 SHOWN_IN_PLAN = 20
 MOST_ENDED = 100
-
-_ENDED = Sign("ended", "check", "quiet")
-
-
-class RunRow(NamedTuple):
-    """A past run, for the table below the strip."""
-
-    run: SeriesRun
-    sign: Sign
-    late: str
-    lasted: str
-
-
-class EndedRow(NamedTuple):
-    """A series that has ended, and how its last run did."""
-
-    series: SeriesSummary
-    last_sign: Sign
 
 
 async def show_series(visit: Visit) -> Response:
@@ -85,9 +62,7 @@ async def _read(visit: Visit, detail: SeriesDetail) -> dict[str, Any]:
     there, zone_problem = choose_zone(visit)
     own = load_zone(series.zone) if not series.problem else UTC
     return {
-        "sign": sign_of_series(series, visit.now),
-        "strip": draw_series_strip(detail.runs, visit.shown_zone),
-        "runs": [_show_run(each) for each in detail.runs],
+        "runs": show_series_runs(detail.runs, visit.shown_zone),
         "upcoming": show_upcoming(series.occurrences, own, there),
         "there": there,
         "zone_problem": zone_problem,
@@ -233,29 +208,11 @@ async def _render_backfill(
     )
 
 
-def sign_of_series(series: SeriesSummary, now: datetime) -> Sign:
-    if series.ended_at is not None:
-        return _ENDED
-    if series.problem:
-        return Sign("cannot go on", "alert", "red")
-    if series.is_paused:
-        return SIGNS[JobState.PAUSED]
-    if series.status is JobStatus.READY:
-        is_due = series.next_at is not None and series.next_at <= now
-        return SIGNS[JobState.DUE] if is_due else SIGNS[JobState.SCHEDULED]
-    return sign_of_end(series.status)
-
-
 async def read_ended(visit: Visit) -> dict[str, Any]:
     store = visit.store
     found = await visit.cached("ended series", lambda: list_ended_series(store, visit.tenant))
-    rows = [
-        EndedRow(it, sign_of_run(it.last_run))
-        for it in found[:MOST_ENDED]
-        if it.last_run is not None
-    ]
     return {
-        "rows": rows,
+        "rows": [it for it in found[:MOST_ENDED] if it.last_run is not None],
         "is_cut": len(found) > MOST_ENDED,
     }
 
@@ -269,16 +226,6 @@ def choose_zone(visit: Visit) -> tuple[tzinfo, str]:
         return load_zone(asked), ""
     except InvalidZoneError as error:
         return visit.shown_zone, error.message
-
-
-def _show_run(run: SeriesRun) -> RunRow:
-    late = "" if run.late_seconds is None else _show_seconds(run.late_seconds)
-    lasted = "" if run.lasted_seconds is None else _show_seconds(run.lasted_seconds)
-    return RunRow(run, sign_of_run(run), late, lasted)
-
-
-def _show_seconds(seconds: float) -> str:
-    return format_length(timedelta(seconds=seconds))
 
 
 def _suggest_range(detail: SeriesDetail, visit: Visit) -> Mapping[str, str]:

@@ -1,13 +1,18 @@
-"""The state of a job as a word, a shape and a tone."""
+"""The state of a job, a series, a task or a run as a word, a shape and a tone."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import singledispatch
 from typing import NamedTuple
 
 from rota.jobs import Ending, Job, JobState, JobStatus, find_state
 from rota.jobs.job_state import StateFacts, judge_state
 from rota.ops.bulk import list_actions
 from rota.ops.explanation import name_error
+from rota.ops.overview import Failure
+from rota.ops.series import SeriesRun, SeriesSummary
+from rota.ops.tasks import TaskSummary
+from rota.scheduler.history import TaskRun
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -38,6 +43,12 @@ _LOOKS = {
 SIGNS = {state: Sign(state.value, *look) for state, look in _LOOKS.items()}
 FAILED = Sign("failed", "cross", "red")
 """For an attempt, or a run of a task: a job that has failed for good is in a state of its own."""
+
+_SKIPPED = Sign("skipped", "slash", "amber")
+_INTERRUPTED = Sign("interrupted", "alert", "amber")
+_ENDED = Sign("ended", "check", "quiet")
+_CANNOT_GO_ON = Sign("cannot go on", "alert", "red")
+_RUN_SIGNS = {"succeeded": SIGNS[JobState.COMPLETED], "failed": FAILED}
 
 
 class Row(NamedTuple):
@@ -79,9 +90,55 @@ def make_rows(jobs: Iterable[Job], now: datetime) -> list[Row]:
     ]
 
 
-def sign_of(job: Job, now: datetime) -> Sign:
-    """The state of the job, finer than its status."""
+@singledispatch
+def sign_of(shown: object, now: datetime) -> Sign:
+    """The state of what is shown; of a job it is finer than its status."""
+    raise TypeError(f"{type(shown).__name__} at {now} has no state")
+
+
+@sign_of.register
+def _of_job(job: Job, now: datetime) -> Sign:
     return SIGNS[find_state(job, now)]
+
+
+@sign_of.register
+def _of_failure(failure: Failure, _now: datetime) -> Sign:
+    return sign_of_end(JobStatus.FAILED, None if failure.ending is None else Ending(failure.ending))
+
+
+@sign_of.register
+def _of_series(series: SeriesSummary, now: datetime) -> Sign:
+    if series.ended_at is not None:
+        return _ENDED
+    if series.problem:
+        return _CANNOT_GO_ON
+    if series.is_paused:
+        return SIGNS[JobState.PAUSED]
+    if series.status is JobStatus.READY:
+        is_due = series.next_at is not None and series.next_at <= now
+        return SIGNS[JobState.DUE] if is_due else SIGNS[JobState.SCHEDULED]
+    return sign_of_end(series.status)
+
+
+@sign_of.register
+def _of_series_run(run: SeriesRun, _now: datetime) -> Sign:
+    return _SKIPPED if run.is_skipped else sign_of_end(run.status, run.ending)
+
+
+@sign_of.register
+def _of_task(task: TaskSummary, _now: datetime) -> Sign:
+    if task.is_interrupted:
+        return _INTERRUPTED._replace(tone="red")
+    if task.phase == "Running":
+        return SIGNS[JobState.RUNNING]
+    if task.is_paused:
+        return SIGNS[JobState.PAUSED]
+    return SIGNS[JobState.RETRYING] if task.retry_at is not None else SIGNS[JobState.SCHEDULED]
+
+
+@sign_of.register
+def _of_task_run(run: TaskRun, _now: datetime) -> Sign:
+    return _RUN_SIGNS.get(run.outcome, _INTERRUPTED)
 
 
 def sign_of_end(status: JobStatus, ending: Ending | None = None) -> Sign:

@@ -5,10 +5,8 @@ from typing import Any
 from starlette.responses import Response
 
 from rota.errors import NotFoundError
-from rota.jobs import JobState
 from rota.ops.tasks import (
     TaskDetail,
-    TaskSummary,
     explain_one_task,
     find_task,
     pause_task,
@@ -16,13 +14,10 @@ from rota.ops.tasks import (
     request_run,
     resume_task,
 )
-from rota.server.pages.outlook import draw_task_strip, list_task_runs, preview_task
+from rota.server.pages.outlook import preview_task, show_task_runs
 from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.series import RUNS_AHEAD, choose_zone
-from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit, read_form
-
-_INTERRUPTED = Sign("interrupted", "alert", "red")
 
 
 async def show_task(visit: Visit) -> Response:
@@ -50,9 +45,7 @@ async def show_task(visit: Visit) -> Response:
 async def _read(visit: Visit, detail: TaskDetail) -> dict[str, Any]:
     store, clock = visit.store, visit.clock
     return {
-        "sign": sign_of_task(detail.task),
-        "strip": draw_task_strip(detail.runs, visit.shown_zone),
-        "runs": list_task_runs(detail.runs),
+        "runs": show_task_runs(detail.runs, visit.shown_zone),
         "explanation": await explain_one_task(store, clock, visit.zone, detail.task.name),
     }
 
@@ -74,16 +67,6 @@ async def act_on_task(visit: Visit) -> Response:
         raise NotFoundError("This page does not exist.")
     steps = ["schedules"] if form.one("back") == "schedules" else ["schedules", "tasks", name]
     return go_to(visit.link(*steps, done=f"task-{verb}", match=form.one("match")))
-
-
-def sign_of_task(task: TaskSummary) -> Sign:
-    if task.is_interrupted:
-        return _INTERRUPTED
-    if task.phase == "Running":
-        return SIGNS[JobState.RUNNING]
-    if task.is_paused:
-        return SIGNS[JobState.PAUSED]
-    return SIGNS[JobState.RETRYING] if task.retry_at is not None else SIGNS[JobState.SCHEDULED]
 
 
 def _name(visit: Visit) -> str:

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rota.escape import escape
+from rota.ops.explanation import name_error
 from rota.server.pages.charts import Box
 from rota.server.pages.formats import (
     Lines,
@@ -33,6 +34,7 @@ from rota.server.pages.formats import (
     format_seconds,
     machine_instant,
 )
+from rota.server.pages.statuses import Sign, sign_of
 
 FOREVER = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
@@ -138,6 +140,11 @@ def asset_path(name: str) -> str:
 
 
 @pass_context
+def _sign(context: Context, shown: object) -> Sign:
+    return sign_of(shown, context["now"])
+
+
+@pass_context
 def _moment(context: Context, instant: datetime | None) -> str:
     """The distance from now; the exact instant is in the attributes."""
     if instant is None:
@@ -228,7 +235,7 @@ def _mark(text: str) -> Markup:
     return Markup(text)  # noqa: S704 - its callers quote every value
 
 
-_FILTERS: dict[str, Callable[..., str]] = {
+_FILTERS: dict[str, Callable[..., Any]] = {
     "table_rows": _table_rows,
     "rects": _rects,
     "breakable": _breakable,
@@ -237,6 +244,8 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "ms": _known(format_ms),
     "seconds": _known(format_seconds),
     "share": _share,
+    "sign": _sign,
+    "error_line": name_error,
     "moment": _moment,
     "local": _local,
     "instants": _instants,
