@@ -1,6 +1,7 @@
 """Times, durations, payloads and errors as text for people."""
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -12,6 +13,7 @@ from rota.jobs import PAUSED_UNTIL
 
 LONGEST_SHOWN = 20_000
 LONGEST_EXCERPT = 120
+LONGEST_DETAIL = 120
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -23,6 +25,7 @@ _STEPS = (
 )
 _WHOLE_DAYS_FROM = timedelta(days=3)
 _WHOLE_UNITS_FROM = 10
+_HUMP = re.compile(r"(?<=[a-z])([A-Z])")
 _FAR_FROM = timedelta(days=365 * 100)
 
 
@@ -135,3 +138,22 @@ def _cut(text: str) -> str:
     if len(text) <= LONGEST_SHOWN:
         return text
     return f"{text[:LONGEST_SHOWN]}\n[… {len(text) - LONGEST_SHOWN} characters more]"
+
+
+def show_details(details: Mapping[str, object]) -> str:
+    """The details of an entry in words."""
+    shown = (f"{in_words(name)}: {_show_detail(value)}" for name, value in details.items())
+    return ", ".join(each[:LONGEST_DETAIL] for each in shown)
+
+
+def _show_detail(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(str(_show_detail(each)) for each in value) or "none"
+    return "none" if value is None else value
+
+
+def in_words(name: str) -> str:
+    """``endsSeries`` and ``ends_series`` as "ends series"."""
+    return _HUMP.sub(r" \1", name).replace("_", " ").replace(".", " ").lower()

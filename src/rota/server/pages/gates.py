@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -22,7 +21,7 @@ from rota.rail.settings import (
     list_gates,
     set_quiet_hours,
 )
-from rota.server.pages.formats import format_local
+from rota.server.pages.preferences import name_zone
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import Sign
 from rota.server.pages.visit import Form, Visit, read_form
@@ -39,6 +38,7 @@ LENGTHS = {
 _OPEN = Sign("open", "check", "green")
 _CLOSED = Sign("closed now", "pause", "amber")
 _PLANNED = Sign("planned", "clock", "quiet")
+_QUIET = Sign("quiet now", "pause", "amber")
 _NOTHING_SENT: Mapping[str, str] = dict.fromkeys(("reason", "start", "end", "zone", "kind"), "")
 
 
@@ -48,17 +48,6 @@ class WindowRow(NamedTuple):
     concerns: str
     window: Maintenance
     sign: Sign
-
-
-class HoursText(NamedTuple):
-    """Quiet hours in words."""
-
-    windows: list[str]
-    rest_days: str
-    holidays: str
-    zone: str
-    reopens_at: datetime | None
-    reopens_local: str
 
 
 async def show_gates(visit: Visit) -> Response:
@@ -143,6 +132,7 @@ async def _render(
 ) -> Response:
     gates = await list_gates(visit.store)
     hours = _find_hours(gates, visit.tenant)
+    reopens_at = None if hours is None else hours.reopens_at(visit.now)
     windows = _list_windows(gates, visit)
     own = [each for each in windows if each.concerns == _own(visit)]
     return await render_page(
@@ -152,8 +142,10 @@ async def _render(
         windows=windows,
         maintenance_sign=_CLOSED if any(it.sign is _CLOSED for it in windows) else _OPEN,
         is_own_maintenance=bool(own),
-        hours=None if hours is None else _show_hours(hours, visit.now),
-        quiet_sign=_sign_of_hours(hours, visit.now),
+        hours=None if hours is None else _describe_hours(hours),
+        quiet_zone=None if hours is None else hours.zone,
+        reopens_at=reopens_at,
+        quiet_sign=_OPEN if reopens_at is None else _QUIET,
         kinds=await list_known_kinds(visit.store, visit.context.served),
         lengths=[(value, label) for value, (label, _) in LENGTHS.items()],
         damages=gates.damages if visit.may_administer else (),
@@ -176,7 +168,7 @@ def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]
     if hours is None:
         return _NOTHING_SENT
     start, end = format_time_of_day(hours.start), format_time_of_day(hours.end)
-    return {**_NOTHING_SENT, "start": start, "end": end, "zone": _zone_name(hours)}
+    return {**_NOTHING_SENT, "start": start, "end": end, "zone": name_zone(hours.zone)}
 
 
 def _find_hours(gates: GateList, tenant: str) -> QuietHours | None:
@@ -210,22 +202,13 @@ def _own(visit: Visit) -> str:
     return f"tenant {visit.tenant}"
 
 
-def _sign_of_hours(hours: QuietHours | None, now: datetime) -> Sign:
-    if hours is None:
-        return _OPEN
-    return _OPEN if hours.reopens_at(now) is None else Sign("quiet now", "pause", "amber")
-
-
-def _show_hours(hours: QuietHours, now: datetime) -> HoursText:
-    reopens_at = hours.reopens_at(now)
-    return HoursText(
-        windows=_show_windows(hours),
-        rest_days=", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days)),
-        holidays=", ".join(day.isoformat() for day in sorted(hours.holidays)),
-        zone=_zone_name(hours),
-        reopens_at=reopens_at,
-        reopens_local="" if reopens_at is None else format_local(reopens_at, hours.zone),
-    )
+def _describe_hours(hours: QuietHours) -> list[tuple[str, str]]:
+    """Quiet hours in words."""
+    rest_days = ", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days))
+    holidays = ", ".join(day.isoformat() for day in sorted(hours.holidays))
+    facts = [("Quiet", text) for text in _show_windows(hours)]
+    facts += [("All day on", rest_days), ("Holidays", holidays), ("Zone", name_zone(hours.zone))]
+    return [(name, text) for name, text in facts if text]
 
 
 def _show_windows(hours: QuietHours) -> list[str]:
@@ -238,7 +221,3 @@ def _show_window(window: QuietWindow) -> str:
     shown = f"{format_time_of_day(window.start)} to {format_time_of_day(window.end)}"
     days = [WEEKDAYS[day] for day in sorted(window.weekdays)]
     return f"{shown}, every day" if len(days) == len(WEEKDAYS) else f"{shown} on {', '.join(days)}"
-
-
-def _zone_name(hours: QuietHours) -> str:
-    return hours.zone.key if isinstance(hours.zone, ZoneInfo) else str(hours.zone)

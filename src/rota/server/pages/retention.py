@@ -1,7 +1,6 @@
 """The retention page: how long things are kept, and the rules that say so."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from starlette.responses import Response
 
@@ -23,7 +22,6 @@ from rota.ops.retention import (
     remove_rule,
     set_rule,
 )
-from rota.policy.retention import StoredRule
 from rota.rail.jobs import RailContext
 from rota.rail.settings import EVERYBODY
 from rota.server.pages.responses import go_to, render_page
@@ -40,24 +38,6 @@ NAMES = {
 """What is kept: its title and an explanation."""
 
 _SENT = ("whose", "kind", *FIELDS)
-
-
-class KeptRow(NamedTuple):
-    """One thing that is kept, and how long."""
-
-    title: str
-    note: str
-    kept: str
-    is_default: bool
-
-
-class RuleRow(NamedTuple):
-    """A stored rule."""
-
-    scope: str
-    keep: str
-    stored: StoredRule
-    whose: str
 
 
 async def show_retention(visit: Visit) -> Response:
@@ -126,7 +106,10 @@ async def _render(
         visit,
         "retention.html",
         kept=_list_kept(current, visit.tenant),
-        rules=[_make_row(it) for it in current.list_rules(visit.tenant)],
+        rules=[
+            (it, _describe_scope(*it.rule.scope), _describe(it.rule.keep))
+            for it in current.list_rules(visit.tenant)
+        ],
         fields=_list_fields(current.retention.keep_for(visit.tenant)),
         damages=current.rules.damages,
         progress=current.progress,
@@ -135,10 +118,11 @@ async def _render(
     )
 
 
-def _list_kept(current: CurrentRetention, tenant: str) -> list[KeptRow]:
+def _list_kept(current: CurrentRetention, tenant: str) -> list[tuple[str, str, str, bool]]:
+    """What is kept, an explanation, how long, and whether that is the default."""
     effective, default = current.retention.keep_for(tenant), current.default
     return [
-        KeptRow(
+        (
             *NAMES[field],
             _show_kept(effective, field),
             getattr(effective, field) == getattr(default, field),
@@ -158,12 +142,6 @@ def _show_kept(keep: Keep, field: str) -> str:
     if kept_for is None:
         return "as long as the job"
     return "forever" if kept_for == FOREVER else format_duration(kept_for)
-
-
-def _make_row(stored: StoredRule) -> RuleRow:
-    rule = stored.rule
-    whose = "all" if rule.tenant is None else "own"
-    return RuleRow(_describe_scope(*rule.scope), _describe(rule.keep), stored, whose)
 
 
 def _describe_scope(tenant: str | None, kind: str | None) -> str:

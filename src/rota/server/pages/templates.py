@@ -32,7 +32,9 @@ from rota.server.pages.formats import (
     format_local,
     format_ms,
     format_seconds,
+    in_words,
     machine_instant,
+    show_details,
 )
 from rota.server.pages.statuses import Sign, sign_of
 
@@ -245,9 +247,12 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "seconds": _known(format_seconds),
     "share": _share,
     "sign": _sign,
+    "in_words": in_words,
+    "details": show_details,
     "error_line": name_error,
     "moment": _moment,
     "local": _local,
+    "wall": format_local,
     "instants": _instants,
     "grouped": format_count,
     "plural": _plural,
