@@ -65,9 +65,7 @@ class Origin(NamedTuple):
         return read_choice(dict(self.read_filter())).as_search(visit)
 
     def as_letters(self) -> ChosenLetters:
-        given = dict(self.read_filter())
-        names = given.get("error", ""), given.get("kind", ""), given.get("queue", "")
-        return ChosenLetters(*names, given.get("all") == "yes")
+        return ChosenLetters.read(dict(self.read_filter()))
 
 
 def read_origin(form: Form) -> Origin:
@@ -114,25 +112,6 @@ async def find_all_dead(visit: Visit, origin: Origin) -> list[Job]:
 Hidden = list[tuple[str, str]]
 
 
-class Question(msgspec.Struct, frozen=True):
-    """The question before an action.
-
-    ``left_alone`` counts the selected jobs that the action does not apply to, by their state;
-    ``rule`` says to which jobs it applies.
-    """
-
-    verb: str
-    consequence: str
-    count: int
-    samples: Sequence[Job]
-    hidden: Hidden
-    rule: str
-    left_alone: Mapping[JobState, int] = {}
-    extra: str = ""
-    is_harmless: bool = False
-    blocked_count: int = 0
-
-
 class Action(NamedTuple):
     """What a bulk action is called, what it does, and to which jobs it applies."""
 
@@ -141,6 +120,21 @@ class Action(NamedTuple):
     rule: str
     done: str
     is_harmless: bool = False
+
+
+class Question(NamedTuple):
+    """The question before an action.
+
+    ``left_alone`` counts the selected jobs that the action does not apply to, by their state.
+    """
+
+    action: Action
+    count: int
+    samples: Sequence[Job]
+    hidden: Hidden
+    left_alone: Mapping[JobState, int]
+    extra: str = ""
+    blocked_count: int = 0
 
 
 ACTIONS: dict[BulkAction, Action] = {
@@ -172,7 +166,19 @@ ACTIONS: dict[BulkAction, Action] = {
         "deleted",
     ),
 }
-RETRY_RULE = "Only a job that failed can be retried."
+RETRY = Action(
+    "Retry",
+    "will be retried: a new job replaces each.",
+    "Only a job that failed can be retried.",
+    "retried",
+    is_harmless=True,
+)
+DISCARD = Action(
+    "Discard",
+    "will be deleted with all attempts. The audit log records it. This cannot be undone.",
+    "Only a dead letter can be discarded.",
+    "discarded",
+)
 
 
 async def confirm(visit: Visit) -> Response:
@@ -204,28 +210,24 @@ async def carry_out(visit: Visit) -> Response:
     done = await act(visit, form)
     origin = read_origin(form)
     notice = msgspec.structs.asdict(done)
-    if done.done == "discarded" and origin.job_id is not None and not origin.page:
+    if done.done == DISCARD.done and origin.job_id is not None and not origin.page:
         return go_to(visit.link("dead-letters", **notice))
     return go_to(origin.link_back(visit, **notice))
 
 
 async def _ask_plan(visit: Visit, form: Form, origin: Origin, name: BulkAction) -> Question:
     """Plan the action on the selected jobs, or on all that match."""
-    context, action = visit.around, ACTIONS[name]
     if form.one("everything") == "yes":
-        plan = await plan_bulk(context, name, origin.as_query(visit))
+        plan = await plan_bulk(visit.around, name, origin.as_query(visit))
     else:
-        plan = await plan_for(context, name, read_ids(form))
+        plan = await plan_for(visit.around, name, read_ids(form))
     return Question(
-        action.verb,
-        action.consequence,
+        ACTIONS[name],
         plan.count,
         plan.sample,
         [("action", "plan"), ("plan", plan.id), *_name_origin(origin)],
-        action.rule,
         plan.passed_over,
         "More jobs match; this is the maximum for one action." if plan.has_more else "",
-        is_harmless=action.is_harmless,
     )
 
 
@@ -234,31 +236,16 @@ async def _ask_retry(visit: Visit, form: Form, origin: Origin) -> Question:
     dead = [job for job in chosen if is_dead(job)]
     blocked = await find_blocked(visit.around, dead)
     hidden = [("action", "retry"), *(("id", job.id) for job in dead)]
-    return Question(
-        "Retry",
-        "will be retried: a new job replaces each.",
-        len(dead),
-        dead,
-        [*hidden, *(("dependent", each.id) for each in blocked)],
-        RETRY_RULE,
-        _count_others(chosen, [*dead, *blocked], visit),
-        is_harmless=True,
-        blocked_count=len(blocked),
-    )
+    hidden += [("dependent", each.id) for each in blocked]
+    others = _count_others(chosen, [*dead, *blocked], visit)
+    return Question(RETRY, len(dead), dead, hidden, others, blocked_count=len(blocked))
 
 
 async def _ask_discard(visit: Visit, form: Form, origin: Origin) -> Question:
     chosen = await _find_chosen(visit, form, origin)
     jobs = [job for job in chosen if is_dead(job)]
-    return Question(
-        "Discard",
-        "will be deleted with all attempts. The audit log records it. This cannot be undone.",
-        len(jobs),
-        jobs,
-        [("action", "discard"), *(("id", job.id) for job in jobs)],
-        "Only a dead letter can be discarded.",
-        _count_others(chosen, jobs, visit),
-    )
+    hidden = [("action", "discard"), *(("id", job.id) for job in jobs)]
+    return Question(DISCARD, len(jobs), jobs, hidden, _count_others(chosen, jobs, visit))
 
 
 async def _find_chosen(visit: Visit, form: Form, origin: Origin) -> list[Job]:
@@ -302,13 +289,13 @@ async def _retry(visit: Visit, form: Form) -> Done:
     dependents = read_ids(form, "dependent") if form.one("cascade") == "yes" else []
     plan = RetryPlan(tuple(read_ids(form)), tuple(dependents))
     retried = await visit.dead_letters.retry(plan, who=visit.who, why=form.why)
-    return Done("retried", len(retried.replacements))
+    return Done(RETRY.done, len(retried.replacements))
 
 
 async def _discard(visit: Visit, form: Form) -> Done:
     why = form.why
     count = await visit.dead_letters.discard(read_ids(form), who=visit.who, why=why)
-    return Done("discarded", count)
+    return Done(DISCARD.done, count)
 
 
 _QUESTIONS: dict[str, Callable[[Visit, Form, Origin], Awaitable[Question]]] = {

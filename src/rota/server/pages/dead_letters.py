@@ -1,34 +1,25 @@
 """The list of dead letters."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from rota.rail import DeadLetterFilter
 from rota.server.pages.statuses import make_rows
-from rota.server.pages.visit import Visit, write_query
+from rota.server.pages.visit import Chosen, Visit
 
 MOST_SHOWN = 25
 
 
-class ChosenLetters(NamedTuple):
-    """The filters in the address."""
+class ChosenLetters(Chosen, frozen=True):
+    """The filters in the address. ``all`` is "yes" to include discarded and retried jobs."""
 
     error: str = ""
     kind: str = ""
     queue: str = ""
-    with_all: bool = False
+    all: str = ""
 
     @property
-    def is_narrow(self) -> bool:
-        return any(self)
-
-    @property
-    def query(self) -> str:
-        """The filters as a query string."""
-        return write_query(self.as_query()).removeprefix("?")
-
-    def as_query(self) -> dict[str, object]:
-        everything = "yes" if self.with_all else ""
-        return {"error": self.error, "kind": self.kind, "queue": self.queue, "all": everything}
+    def with_all(self) -> bool:
+        return self.all == "yes"
 
     def as_filter(self) -> DeadLetterFilter:
         return DeadLetterFilter(
@@ -41,9 +32,7 @@ class ChosenLetters(NamedTuple):
 
 
 async def read_letters(visit: Visit) -> dict[str, Any]:
-    chosen = ChosenLetters(
-        visit.ask("error"), visit.ask("kind"), visit.ask("queue"), visit.ask("all") == "yes"
-    )
+    chosen = ChosenLetters.read(visit.request.query_params)
     cursor = visit.ask("cursor") or None
     page = await visit.dead_letters.list(chosen.as_filter(), cursor=cursor, limit=MOST_SHOWN)
     dead = await visit.find_jobs([each.job_id for each in page.items])

@@ -18,7 +18,7 @@ from rota.server.pages.formats import excerpt
 from rota.server.pages.responses import render_page, render_part, stream_page
 from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import Visit, write_query
+from rota.server.pages.visit import Chosen, Visit, write_query
 
 MOST_SHOWN = 25
 AGES = {
@@ -73,7 +73,7 @@ USUAL = frozenset(
 """The states that always have a tab."""
 
 
-class ChosenJobs(NamedTuple):
+class ChosenJobs(Chosen, frozen=True, rename={"text": "q"}):
     """The filters in the address. With ``scan`` the search reads every job, without the index."""
 
     text: str = ""
@@ -82,25 +82,6 @@ class ChosenJobs(NamedTuple):
     since: str = ""
     sort: str = ""
     scan: str = ""
-
-    @property
-    def is_narrow(self) -> bool:
-        return any(self)
-
-    @property
-    def query(self) -> str:
-        """The filters as a query string."""
-        return write_query(self.as_query()).removeprefix("?")
-
-    def as_query(self) -> dict[str, object]:
-        return {
-            "q": self.text,
-            "state": self.state,
-            "queue": self.queue,
-            "since": self.since,
-            "sort": self.sort,
-            "scan": self.scan,
-        }
 
     def as_search(self, visit: Visit) -> JobQuery:
         length = AGES[self.since][1]
@@ -204,8 +185,7 @@ def _send_options(found: Sequence[Suggestion]) -> Response:
 
 def read_choice(given: Mapping[str, str]) -> ChosenJobs:
     """Read the filters. InvalidRequestError names a filter that is not valid."""
-    names = ("q", "state", "queue", "since", "sort", "scan")
-    chosen = ChosenJobs(*(given.get(name, "").strip() for name in names))
+    chosen = ChosenJobs.read(given)
     if chosen.state:
         parse_states(chosen.state)
     if chosen.since not in AGES:
@@ -222,7 +202,7 @@ def _read_query(chosen: ChosenJobs, visit: Visit) -> tuple[JobQuery, str]:
         if not _name_other_tenant(query, visit):
             query.check_tenant(visit.tenant)
     except InvalidInputError as error:
-        return chosen._replace(text="").as_search(visit), error.message
+        return replace(chosen, text="").as_search(visit), error.message
     return query, ""
 
 
@@ -259,7 +239,7 @@ async def show_counts(visit: Visit) -> Response:
 
 async def _count(visit: Visit, chosen: ChosenJobs, query: JobQuery) -> StateCounts:
     """The counts, for a while from memory if they take long."""
-    same = chosen._replace(state="", sort="").query
+    same = replace(chosen, state="", sort="").query
     return await visit.cached(
         f"states {visit.shown_zone} {same}",
         lambda: count_states(visit.store, visit.tenant, query, visit.now),

@@ -3,9 +3,10 @@
 from asyncio import Future, ensure_future, shield
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
+import msgspec
 from starlette.requests import Request
 
 from rota.auth.caller import Scope
@@ -217,6 +218,28 @@ def link_to(request: Request, *steps: str, **query: object) -> str:
     """
     path = "/".join([f"{quote(root_of(request))}{HOME}", *(quote(step, safe="") for step in steps)])
     return path + write_query(query)
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The filters in the address of a list. Its fields are texts; an empty one does not filter."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        names = [field.encode_name for field in msgspec.structs.fields(cls)]
+        return cls(*(given.get(name, "").strip() for name in names))
+
+    @property
+    def is_narrow(self) -> bool:
+        return any(msgspec.structs.astuple(self))
+
+    @property
+    def query(self) -> str:
+        """The filters as a query string."""
+        return write_query(self.as_query()).removeprefix("?")
+
+    def as_query(self) -> dict[str, str]:
+        query: dict[str, str] = msgspec.to_builtins(self)
+        return query
 
 
 def write_query(query: Mapping[str, object]) -> str:
