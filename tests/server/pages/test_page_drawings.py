@@ -72,9 +72,9 @@ def test_a_line_is_interrupted_where_nothing_is_known() -> None:
 
 def test_a_chart_of_nothing_is_drawn_too() -> None:
     nothing = Series("a", "line-1", [None] * 60)
-    assert draw_lines(Frame("x", "X", "", LABELS), [nothing]).rows == ()
-    assert stack_bars(Frame("x", "X", "", LABELS), [nothing]).boxes == ()
-    assert lay_bars(Frame("x", "X", "", ()), [], [("good", "due")]).rows == ()
+    assert draw_lines(Frame("x", "X", "", LABELS), [nothing]).rows == []
+    assert stack_bars(Frame("x", "X", "", LABELS), [nothing]).boxes == []
+    assert lay_bars(Frame("x", "X", "", ()), [], [("good", "due")]).rows == []
 
 
 def test_the_longest_row_takes_the_whole_width() -> None:

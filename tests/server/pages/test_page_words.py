@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 from tests.browser.stage.story import HOUR, MINUTE, Story
 
@@ -15,12 +16,12 @@ from rota.server.pages.formats import (
     format_length,
     format_local,
     show_json,
-    show_payload,
     show_text,
 )
 from rota.server.pages.job import describe_policy, list_facts
 from rota.server.pages.outlook import preview_task, show_occurrence
 from rota.server.pages.overview import list_warnings
+from rota.server.pages.rule_form import LONGEST_PAYLOAD, show_payload_text
 from rota.server.pages.statuses import SIGNS, sign_of
 from rota.server.pages.timeline import make_timeline
 from rota.testing.builders import a_job
@@ -182,10 +183,15 @@ def test_long_texts_are_cut_and_say_so() -> None:
     assert show_text("x" * 25_000).endswith("[… 5000 characters more]")
 
 
-def test_a_payload_without_secrets_is_shown_as_it_is() -> None:
-    assert show_payload({"a": [1]}, ["secret"]) == ('{\n  "a": [\n    1\n  ]\n}', False)
-    shown, is_masked = show_payload({"my_secret": 1}, ["secret"])
-    assert (is_masked, "1" in shown) == (True, False)
+def test_a_payload_without_secrets_is_edited_as_it_is() -> None:
+    assert show_payload_text({"a": [1]}, ["secret"]) == '{\n  "a": [\n    1\n  ]\n}'
+    assert show_payload_text({"my_secret": 1}, ["secret"]) == ""
+
+
+def test_a_long_payload_is_edited_whole_or_not_at_all() -> None:
+    long = {"text": "x" * 30_000}
+    assert msgspec.json.decode(show_payload_text(long, [])) == long
+    assert show_payload_text({"text": "x" * LONGEST_PAYLOAD}, []) == ""
 
 
 def test_alarms_name_each_problem_once_and_the_worst_first() -> None:

@@ -81,31 +81,36 @@ class Series(NamedTuple):
     values: Sequence[float | None]
 
 
-class Chart(NamedTuple):
-    """A chart over time."""
-
-    name: str
-    title: str
-    summary: str
-    y_ticks: tuple[Tick, ...]
-    x_labels: tuple[str, ...]
-    boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
-    legend: tuple[tuple[str, str], ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 class Frame(NamedTuple):
     """The texts of a chart. ``zone`` is the name of the zone of its labels."""
 
     name: str
     title: str
     summary: str
-    labels: Sequence[str]
+    labels: Sequence[str] = ()
     format: Callable[[float], str] = format_number
     is_whole: bool = True
     zone: str = ""
+
+
+Looks = Sequence[tuple[str, str]]
+"""The colour and name of each series, or of each part of a bar."""
+
+Row = tuple[str, ...]
+
+
+class Chart(NamedTuple):
+    """A chart over time, or of horizontal ``bars``; ``rows`` are its numbers below ``columns``."""
+
+    frame: Frame
+    legend: Looks
+    columns: Row
+    rows: Sequence[Row]
+    y_ticks: Sequence[Tick] = ()
+    x_labels: Sequence[str] = ()
+    boxes: Sequence[Box] = ()
+    lines: Sequence[Line] = ()
+    bars: "Sequence[DrawnBar]" = ()
 
 
 def stack_bars(frame: Frame, series: Sequence[Series]) -> Chart:
@@ -122,40 +127,29 @@ def stack_bars(frame: Frame, series: Sequence[Series]) -> Chart:
                 span = _y(start, ticks[-1]), _y(start + value, ticks[-1])
                 boxes.append(_bar(at, len(frame.labels), span, each.look, said))
             start += value
-    return _complete(frame, series, ticks, boxes=tuple(boxes))
+    return _complete(frame, series, ticks)._replace(boxes=boxes)
 
 
 def draw_lines(frame: Frame, series: Sequence[Series]) -> Chart:
     """One line per series, with gaps where there is no value."""
     known = [value for each in series for value in each.values if value is not None]
     ticks = choose_ticks(max(known, default=0), whole=frame.is_whole)
-    lines = tuple(_line(each, len(frame.labels), ticks[-1]) for each in series)
-    return _complete(frame, series, ticks, lines=lines)
+    lines = [_line(each, len(frame.labels), ticks[-1]) for each in series]
+    return _complete(frame, series, ticks)._replace(lines=lines)
 
 
-def _complete(
-    frame: Frame,
-    series: Sequence[Series],
-    ticks: Sequence[float],
-    *,
-    boxes: tuple[Box, ...] = (),
-    lines: tuple[Line, ...] = (),
-) -> Chart:
+def _complete(frame: Frame, series: Sequence[Series], ticks: Sequence[float]) -> Chart:
     return Chart(
-        name=frame.name,
-        title=frame.title,
-        summary=frame.summary,
-        y_ticks=tuple(Tick(_y(each, ticks[-1]), frame.format(each)) for each in ticks),
-        x_labels=thin(frame.labels, _X_LABELS),
-        boxes=boxes,
-        lines=lines,
-        legend=tuple((each.look, each.name) for each in series),
+        frame,
+        legend=[(each.look, each.name) for each in series],
         columns=(frame.zone, *(each.name for each in series)),
-        rows=tuple(_rows(frame, series)),
+        rows=_rows(frame, series),
+        y_ticks=[Tick(_y(each, ticks[-1]), frame.format(each)) for each in ticks],
+        x_labels=thin(frame.labels, _X_LABELS),
     )
 
 
-def _rows(frame: Frame, series: Sequence[Series]) -> list[tuple[str, ...]]:
+def _rows(frame: Frame, series: Sequence[Series]) -> list[Row]:
     """A row for each label that has a value."""
     rows = []
     for at, label in enumerate(frame.labels):
@@ -218,33 +212,15 @@ class DrawnBar(NamedTuple):
     boxes: tuple[Box, ...]
 
 
-class RowChart(NamedTuple):
-    """A chart of horizontal bars, each under its name."""
-
-    name: str
-    title: str
-    summary: str
-    bars: tuple[DrawnBar, ...]
-    legend: tuple[tuple[str, str], ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-Looks = Sequence[tuple[str, str]]
-"""The colour and name of each part of a bar."""
-
-
-def lay_bars(frame: Frame, bars: Sequence[Bar], looks: Looks, heading: str = "Queue") -> RowChart:
+def lay_bars(frame: Frame, bars: Sequence[Bar], looks: Looks, heading: str = "Queue") -> Chart:
     """One row per bar; the longest takes the whole width."""
     highest = max((sum(each.values) for each in bars), default=0) or 1
-    return RowChart(
-        name=frame.name,
-        title=frame.title,
-        summary=frame.summary,
-        bars=tuple(_lay(frame, each, looks, highest) for each in bars),
-        legend=tuple(looks),
+    return Chart(
+        frame,
+        legend=looks,
         columns=(heading, *(name for _, name in looks)),
-        rows=tuple((each.name, *(frame.format(it) for it in each.values)) for each in bars),
+        rows=[(each.name, *(frame.format(it) for it in each.values)) for each in bars],
+        bars=[_lay(frame, each, looks, highest) for each in bars],
     )
 
 

@@ -122,7 +122,7 @@ class Action(NamedTuple):
     is_harmless: bool = False
 
 
-class Question(NamedTuple):
+class Question(msgspec.Struct, frozen=True):
     """The question before an action.
 
     ``left_alone`` counts the selected jobs that the action does not apply to, by their state.

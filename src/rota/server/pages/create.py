@@ -21,13 +21,14 @@ from rota.errors import (
     InvalidJobError,
     RotaError,
 )
-from rota.escape import escape, escape_json
+from rota.escape import escape
 from rota.jobs import Job, JobId
 from rota.ops.edits import duplicate_job, edit_job, retry_edited
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import is_dead
 from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names, insert_job
 from rota.server.api.kinds import KindView, describe_kinds
+from rota.server.pages.formats import write_json
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.schema_form import Group, build_form
 from rota.server.pages.statuses import sign_of
@@ -252,8 +253,7 @@ def _show_job(visit: Visit, purpose: Purpose, job: Job) -> dict[str, str]:
 def _show_payload(form: Group | None, payload: Any) -> dict[str, str]:
     if form is not None:
         return form.show(payload)
-    text = msgspec.json.format(msgspec.json.encode(payload), indent=2).decode()
-    return {_WHOLE: "\n".join(escape_json(line) for line in text.split("\n"))}
+    return {_WHOLE: write_json(payload)}
 
 
 def _read_texts(form: Form) -> dict[str, str]:

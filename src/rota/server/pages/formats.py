@@ -94,16 +94,15 @@ class Lines(str):
     __slots__ = ()
 
 
+def write_json(value: object) -> str:
+    """Indented JSON with every character visible."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return "\n".join(escape_json(line) for line in text.split("\n"))
+
+
 def show_json(value: object) -> Lines:
     """Indented JSON, cut where it gets too long."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return Lines(_cut("\n".join(escape_json(line) for line in text.split("\n"))))
-
-
-def show_payload(payload: object, masked_words: Collection[str]) -> tuple[Lines, bool]:
-    """The payload with secrets masked, and whether anything was masked."""
-    masked = mask_secrets(payload, masked_words)
-    return show_json(masked), masked != payload
+    return Lines(_cut(write_json(value)))
 
 
 def excerpt(payload: Any, masked_words: Collection[str]) -> str:

@@ -11,7 +11,6 @@ from rota.server.pages.charts import (
     Bar,
     Chart,
     Frame,
-    RowChart,
     Series,
     draw_lines,
     lay_bars,
@@ -277,7 +276,7 @@ def _draw_backlog(spans: Spans) -> Chart:
     )
 
 
-def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
+def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> Chart:
     fullest = sorted(
         queues,
         key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count),
@@ -295,10 +294,10 @@ def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> RowChart:
     summary = f"{format_count(waiting)} due, {named}"
     if len(queues) > QUEUES_SHOWN:
         summary += f", the fullest {QUEUES_SHOWN} shown"
-    return lay_bars(Frame("depth", "Queue depth", summary, ()), bars, _LOOKS)
+    return lay_bars(Frame("depth", "Queue depth", summary), bars, _LOOKS)
 
 
-def _draw_kinds(spans: Spans, link: Link) -> RowChart:
+def _draw_kinds(spans: Spans, link: Link) -> Chart:
     """The kinds with most failed attempts."""
     failed = [it for it in sum_kinds(spans.stats).values() if it.failed]
     worst = sorted(failed, key=lambda it: (-it.failed, it.kind))
@@ -309,7 +308,7 @@ def _draw_kinds(spans: Spans, link: Link) -> RowChart:
     total = sum(it.failed for it in worst)
     named = "1 kind" if len(worst) == 1 else f"{len(worst)} kinds"
     summary = f"{format_count(total)} failed attempts of {named} in the last {spans.range.label}"
-    frame = Frame("kinds", "Failures by kind", summary, ())
+    frame = Frame("kinds", "Failures by kind", summary)
     return lay_bars(frame, bars, (("held", "retried"), ("bad", "failed for good")), "Kind")
 
 

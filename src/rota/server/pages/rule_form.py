@@ -1,19 +1,20 @@
 """The form of a rule: what people type, and what a series is made from."""
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, get_args
+from collections.abc import Collection
+from typing import Any, get_args
 
 import msgspec
 from starlette.responses import Response
 
 from rota.auth.caller import Scope
+from rota.auth.masking import mask_secrets
 from rota.errors import ForbiddenError, InvalidRequestError, RotaError
 from rota.jobs import CatchUp, JobRequest, Overlap, Recurrence, RetryPolicy, admit_job
 from rota.ops.kinds import read_kinds
 from rota.ops.rules import read_text
 from rota.rail.environment import with_usual_attempts
 from rota.rail.noted_series import note_alerts
-from rota.server.pages.formats import show_payload
+from rota.server.pages.formats import write_json
 from rota.server.pages.outlook import Outlook, preview_rule
 from rota.server.pages.responses import go_to, render_page, render_part
 from rota.server.pages.visit import Form, Visit, read_form
@@ -32,19 +33,6 @@ _TEXTS = ("jitter", "alert_after", "until")
 _EMPTY = Outlook("", problem="")
 
 
-class Given(NamedTuple):
-    """What the fields of a form show: values by name, as text."""
-
-    values: Mapping[str, str]
-
-    def get(self, name: str, default: str = "") -> str:
-        return self.values.get(name, default)
-
-
-def read_given(form: Form) -> Given:
-    return Given({name: form.one(name) for name in form.values})
-
-
 def show_recurrence(recurrence: Recurrence) -> dict[str, str]:
     """The fields of the form for this rule."""
     when = f"every {recurrence.interval}" if recurrence.interval else recurrence.text
@@ -56,51 +44,51 @@ def show_recurrence(recurrence: Recurrence) -> dict[str, str]:
     return shown
 
 
-def read_rule(given: Given) -> dict[str, Any]:
+def read_rule(given: Form) -> dict[str, Any]:
     """The rule in the form, as ``read_recurrence`` takes it. Raises what is wrong with it."""
-    if not given.get("when"):
+    if not given.one("when"):
         raise InvalidRequestError("when", "is missing: cron, an RRULE, or a duration such as 15m")
-    fields = read_text(given.get("when"))
-    zone = given.get("zone")
+    fields = read_text(given.one("when"))
+    zone = given.one("zone")
     fields |= {"zone": zone} if zone else {}
     for name in (*CHOICES, *_TEXTS):
-        if given.get(name):
-            fields[name] = given.get(name)
-    if given.get("count"):
-        fields["count"] = _read_number(given.get("count"), "count")
+        if given.one(name):
+            fields[name] = given.one(name)
+    if given.one("count"):
+        fields["count"] = _read_number(given.one("count"), "count")
     return fields
 
 
-async def preview_given(visit: Visit, given: Given) -> Outlook:
+async def preview_given(visit: Visit, given: Form) -> Outlook:
     """The rule in the form in words, with its next runs; or what is wrong with it."""
-    if not given.get("when"):
+    if not given.one("when"):
         return _EMPTY
     try:
         fields = read_rule(given)
     except RotaError as error:
         return Outlook("", problem=error.message)
-    if all(given.get(name) == given.get(f"kept_{name}") for name in ("when", "zone")):
-        fields["start"] = given.get("kept_start")  # the series that is edited keeps its phase
+    if all(given.one(name) == given.one(f"kept_{name}") for name in ("when", "zone")):
+        fields["start"] = given.one("kept_start")  # the series that is edited keeps its phase
     return await preview_rule(fields, visit.now)
 
 
 async def show_preview(visit: Visit) -> Response:
     """The part of a form that changes while a person types."""
-    given = Given(dict(visit.request.query_params))
+    given = Form.of(visit.request.query_params)
     outlook = await preview_given(visit, given)
     return render_part(visit, "parts/rule_preview.html", outlook=outlook)
 
 
 async def show_form(visit: Visit) -> Response:
     """The form for a new series."""
-    given = Given(dict(visit.request.query_params))
+    given = Form.of(visit.request.query_params)
     return await _render_new(visit, given)
 
 
 async def create_series(visit: Visit) -> Response:
     """Create a series from the form, or show the form again with what is wrong."""
-    given = read_given(await read_form(visit.request))
-    if given.get("action") == "preview":
+    given = await read_form(visit.request)
+    if given.one("action") == "preview":
         return await _render_new(visit, given)
     if not visit.caller.may(Scope.WRITE):
         raise ForbiddenError(Scope.WRITE)
@@ -111,14 +99,14 @@ async def create_series(visit: Visit) -> Response:
     return go_to(visit.link("schedules", "series", series_id, done="series-created"))
 
 
-async def _create(visit: Visit, given: Given) -> str:
+async def _create(visit: Visit, given: Form) -> str:
     now = visit.clock.now()
     request = JobRequest(
-        name=given.get("name"),
-        kind=given.get("kind") or None,
-        queue=given.get("queue") or "default",
-        payload=read_payload(given.get("payload") or "{}"),
-        priority=_read_number(given.get("priority") or "5", "priority"),
+        name=given.one("name"),
+        kind=given.one("kind") or None,
+        queue=given.one("queue") or "default",
+        payload=read_payload(given.one("payload") or "{}"),
+        priority=_read_number(given.one("priority") or "5", "priority"),
         retry_policy=with_usual_attempts(RetryPolicy()),
         recurrence=read_rule(given),  # type: ignore[arg-type]  # a mapping is read as one
     )
@@ -130,7 +118,7 @@ async def _create(visit: Visit, given: Given) -> str:
     return inserted.job.origin or inserted.job.id
 
 
-async def _render_new(visit: Visit, given: Given, problem: str = "") -> Response:
+async def _render_new(visit: Visit, given: Form, problem: str = "") -> Response:
     kinds = {*await read_kinds(visit.store), *await visit.context.served.list()}
     return await render_page(
         visit,
@@ -155,9 +143,11 @@ def read_payload(text: str) -> Any:
 
 
 def show_payload_text(payload: Any, masked_words: Collection[str]) -> str:
-    """The payload for editing; nothing if it has secrets, which no page shows."""
-    shown, is_masked = show_payload(payload, masked_words)
-    return "" if is_masked else shown
+    """The payload for editing; nothing if the form cannot hold it, or it has secrets."""
+    if mask_secrets(payload, masked_words) != payload:
+        return ""
+    text = write_json(payload)
+    return text if len(text) <= LONGEST_PAYLOAD else ""
 
 
 def _read_number(text: str, field: str) -> int:

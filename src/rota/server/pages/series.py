@@ -25,9 +25,7 @@ from rota.server.pages.outlook import (
 from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.rule_form import (
     CHOICES,
-    Given,
     preview_given,
-    read_given,
     read_payload,
     read_rule,
     show_payload_text,
@@ -76,7 +74,7 @@ async def act_on_series(visit: Visit) -> Response:
     form = await read_form(visit.request)
     verb, series_id = visit.request.path_params["verb"], _series_id(visit)
     if verb == "edit":
-        return await _edit(visit, read_given(form))
+        return await _edit(visit, form)
     if verb == "backfill":
         return await _backfill(visit, form)
     await _find(visit)
@@ -100,20 +98,20 @@ async def show_edit(visit: Visit) -> Response:
     shown = show_recurrence(detail.series.recurrence)
     shown |= {"queue": job.queue, "priority": str(job.priority)}
     shown["payload"] = show_payload_text(job.payload, visit.context.masked_words)
-    return await _render_edit(visit, detail, Given(shown))
+    return await _render_edit(visit, detail, Form.of(shown))
 
 
-async def _edit(visit: Visit, given: Given) -> Response:
+async def _edit(visit: Visit, given: Form) -> Response:
     detail = await _find(visit)
     context = visit.around
     try:
         fields = _read_edit(given)
         if "payload" in fields:
             visit.context.served.check(detail.series.kind, fields["payload"])
-        if given.get("action") != "save":
+        if given.one("action") != "save":
             plan = await plan_edit(context, detail.series.id, fields)
             return await _render_edit(visit, detail, given, plan=plan)
-        why = given.get("why") or None
+        why = given.why
         await edit_series(context, detail.series.id, fields, who=visit.who, why=why)
     except RotaError as error:
         problem = error.message.replace("recurrence.", "")
@@ -121,28 +119,28 @@ async def _edit(visit: Visit, given: Given) -> Response:
     return go_to(_link(visit, done="series-changed"))
 
 
-def _read_edit(given: Given) -> dict[str, Any]:
-    priority = given.get("priority")
+def _read_edit(given: Form) -> dict[str, Any]:
+    priority = given.one("priority")
     if not (priority.isascii() and priority.isdigit()):
         raise InvalidRequestError("priority", "must be a whole number from 1 to 10")
     fields: dict[str, Any] = {
         "recurrence": read_rule(given),
-        "queue": given.get("queue"),
+        "queue": given.one("queue"),
         "priority": int(priority),
     }
-    if given.get("payload"):
-        fields["payload"] = read_payload(given.get("payload"))
+    if given.one("payload"):
+        fields["payload"] = read_payload(given.one("payload"))
     return fields
 
 
 async def _render_edit(
     visit: Visit,
     detail: SeriesDetail,
-    given: Given,
+    given: Form,
     plan: SeriesEdit | None = None,
     problem: str = "",
 ) -> Response:
-    zone = load_zone(given.get("zone") or "UTC") if plan is not None else UTC
+    zone = load_zone(given.one("zone") or "UTC") if plan is not None else UTC
     recurrence = detail.series.recurrence
     before = load_zone(detail.series.zone) if not detail.series.problem else UTC
     shown = {**show_recurrence(recurrence), "start": format_instant(recurrence.start)}
@@ -158,7 +156,7 @@ async def _render_edit(
         plan=plan,
         before=() if plan is None else show_upcoming(plan.occurrences_before, before),
         after=() if plan is None else show_upcoming(plan.occurrences_after, zone),
-        outlook=await preview_given(visit, Given({**given.values, **kept})),
+        outlook=await preview_given(visit, Form({**given.values, **Form.of(kept).values})),
         problem=problem,
     )
 
@@ -203,7 +201,7 @@ async def _render_backfill(
         series=detail.series,
         plan=plan,
         shown=[show_occurrence(at, zone, None) for at in shown],
-        given=read_given(form),
+        given=form,
         problem=problem,
     )
 

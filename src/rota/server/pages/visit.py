@@ -97,6 +97,11 @@ class Form(NamedTuple):
         """The reason, for the audit log."""
         return self.one("why") or None
 
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Self:
+        """A form with one value for each name."""
+        return cls({name: [value] for name, value in values.items()})
+
     def several(self, name: str) -> list[str]:
         return self.values.get(name, [])
 
