@@ -10,7 +10,7 @@ from rota.jobs.fields import read_id
 from rota.jobs.search import DEFAULT_LIMIT
 from rota.ops.audit import list_audit_entries
 from rota.policy.audit import AuditEntry
-from rota.server.api.fields import Cursor, PageCursor, PageLimit, Uuid
+from rota.server.api.fields import PageCursor, PageLimit, PageOf, Uuid
 from rota.server.http.route import Call, Nothing, Route, route
 
 
@@ -23,12 +23,8 @@ class AuditSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     limit: PageLimit = DEFAULT_LIMIT
 
 
-class AuditList(msgspec.Struct, frozen=True):
+class AuditList(PageOf[AuditEntry], frozen=True):
     """A page of the audit log, newest entry first."""
-
-    items: tuple[AuditEntry, ...]
-    next_cursor: Cursor
-    has_more: bool
 
 
 async def read_audit_log(call: Call[Nothing, AuditSearch]) -> AuditList:

@@ -13,7 +13,7 @@ from rota.ops.error_groups import (
     list_error_groups,
     retry_group,
 )
-from rota.server.api.fields import Moment, Uuid, Why
+from rota.server.api.fields import Moment, Uuid, Whole, Why
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.error_groups import ErrorGroup
 
@@ -47,12 +47,8 @@ class ErrorGroupView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class ErrorGroupList(msgspec.Struct, frozen=True):
+class ErrorGroupList(Whole[ErrorGroupView], frozen=True):
     """The error groups of your tenant, the latest first; at most 200 are kept."""
-
-    items: tuple[ErrorGroupView, ...]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 class ErrorGroupDetail(ErrorGroupView, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ Constraints in ``extra_json_schema`` only document: ``rota.jobs`` checks those v
 better errors. Other constraints are enforced when a request is read.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -14,7 +15,7 @@ from rota.errors import InvalidRequestError, JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.jobs.fields import PLAIN_QUEUE_PATTERN, QUEUE_PATTERN
 from rota.jobs.misfits import IN_WORDS
-from rota.jobs.search import HIGHEST_LIMIT
+from rota.jobs.search import DEFAULT_LIMIT, HIGHEST_LIMIT
 from rota.policy.audit import LONGEST_WHY
 from rota.server.http.route import Call
 
@@ -119,6 +120,32 @@ PageLimit = Annotated[
         extra_json_schema={"minimum": 1, "maximum": HIGHEST_LIMIT},
     ),
 ]
+
+
+Item = TypeVar("Item")
+
+
+class Whole(msgspec.Struct, Generic[Item], frozen=True):
+    """A list that has one page only."""
+
+    items: Sequence[Item]
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class PageOf(msgspec.Struct, Generic[Item], frozen=True, gc=False):
+    """A page of a list."""
+
+    items: Sequence[Item]
+    next_cursor: Cursor
+    has_more: bool
+
+
+class PageChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which page of a list."""
+
+    cursor: PageCursor = None
+    limit: PageLimit = DEFAULT_LIMIT
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

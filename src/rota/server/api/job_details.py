@@ -18,7 +18,7 @@ from rota.ops.explanation import Explanation
 from rota.ops.graph import MOST_NODES, USUAL_NODES, JobGraph, draw_graph
 from rota.ops.results import wait_for_end
 from rota.rail.dead_letters import is_dead
-from rota.server.api.fields import Moment, Order, Uuid, WallTime, choose_moment, read_job
+from rota.server.api.fields import Moment, Order, Uuid, WallTime, Whole, choose_moment, read_job
 from rota.server.api.jobs import ONE_JOB, CopyChanges, JobView, api_names, view_job
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 from rota.worker.progress import read_progress
@@ -39,12 +39,8 @@ class WhyQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     wall: WallTime | None = None
 
 
-class AttemptList(msgspec.Struct, frozen=True):
+class AttemptList(Whole[Attempt], frozen=True):
     """The attempts of a job that have ended, first one first; the last may have succeeded."""
-
-    items: list[Attempt]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 class ResultChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -50,7 +50,6 @@ from rota.server.api.fields import (
     QUEUE,
     UUID,
     WORD,
-    Cursor,
     IdempotencyKey,
     InstantText,
     Kind,
@@ -58,6 +57,7 @@ from rota.server.api.fields import (
     Name,
     PageCursor,
     PageLimit,
+    PageOf,
     Payload,
     Priority,
     Queue,
@@ -138,12 +138,8 @@ class JobDetails(JobView, frozen=True, kw_only=True, gc=False):
     removed_at: Moment | UnsetType | None = UNSET
 
 
-class JobPage(msgspec.Struct, frozen=True, gc=False):
+class JobPage(PageOf[JobView], frozen=True, gc=False):
     """A page of jobs, newest first."""
-
-    items: list[JobView]
-    next_cursor: Cursor
-    has_more: bool
 
 
 class FoundJobs(JobPage, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.policy.limits import Limit, Rate
 from rota.rail.settings import clear_limit, list_limits, set_limit
-from rota.server.api.fields import Moment, QueueName, Why
+from rota.server.api.fields import Moment, QueueName, Whole, Why
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 LIMITS = "/api/v1/limits"
@@ -75,12 +75,8 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     pause: PauseView | None = None
 
 
-class LimitPage(msgspec.Struct, frozen=True):
+class LimitPage(Whole[LimitView], frozen=True):
     """All limits that apply to your tenant."""
-
-    items: list[LimitView]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 async def get_limits(call: Call[Nothing, Nothing]) -> LimitPage:

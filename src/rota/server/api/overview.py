@@ -13,7 +13,7 @@ from rota.errors import InvalidRequestError
 from rota.ops.overview import Overview, take_overview
 from rota.ops.polled import list_pollers_of
 from rota.ops.workers import BusyWorker, find_crew
-from rota.server.api.fields import Moment
+from rota.server.api.fields import Moment, Whole
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, read_stats
 
@@ -49,12 +49,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     ahead_count: int
 
 
-class WorkerList(msgspec.Struct, frozen=True):
+class WorkerList(Whole[WorkerView], frozen=True):
     """The workers that take jobs of your tenant, longest running first."""
-
-    items: tuple[WorkerView, ...]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 class PolledDocumentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,12 +80,8 @@ class PollerView(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[PolledDocumentView, ...]
 
 
-class PollerList(msgspec.Struct, frozen=True):
+class PollerList(Whole[PollerView], frozen=True):
     """The pollers that report to this store, longest running first; for the default tenant."""
-
-    items: tuple[PollerView, ...]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 class ThroughputChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,19 +16,15 @@ from rota.ops.queues import (
     measure_load,
     set_queue_paused,
 )
-from rota.server.api.fields import Why
+from rota.server.api.fields import Whole, Why
 from rota.server.http.route import Call, Nothing, Route, route
 
 QUEUES = "/api/v1/queues"
 ONE_QUEUE = "/api/v1/queues/{queue}"
 
 
-class QueueList(msgspec.Struct, frozen=True):
+class QueueList(Whole[QueueReport], frozen=True):
     """Your tenant's queues by name: with jobs, recent throughput, a worker, a limit or a pause."""
-
-    items: tuple[QueueReport, ...]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 class QueueOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rota.auth.caller import Scope
 from rota.clock.idle import call_in_thread
-from rota.jobs.search import DEFAULT_LIMIT
 from rota.jobs.validation import read_recurrence
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.calendar import DAYS, Calendar, make_calendar
@@ -22,11 +21,10 @@ from rota.ops.series import (
 from rota.ops.series_edit import JOB_FIELDS, SeriesEdit, edit_series, plan_edit
 from rota.rail.jobs import Preview, preview_series
 from rota.server.api.fields import (
-    Cursor,
     Moment,
     Order,
-    PageCursor,
-    PageLimit,
+    PageChoice,
+    PageOf,
     Payload,
     Priority,
     Queue,
@@ -41,19 +39,8 @@ ONE_SERIES = "/api/v1/series/{job_id}"
 _MOST_SHOWN = 100
 
 
-class SeriesSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which page of series."""
-
-    cursor: PageCursor = None
-    limit: PageLimit = DEFAULT_LIMIT
-
-
-class SeriesList(msgspec.Struct, frozen=True):
+class SeriesList(PageOf[SeriesSummary], frozen=True):
     """A page of live series, by id."""
-
-    items: tuple[SeriesSummary, ...]
-    next_cursor: Cursor
-    has_more: bool
 
 
 class ResumeChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,7 +92,7 @@ class CalendarChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     days: Annotated[int, Meta(ge=1, le=DAYS, description="The number of days from now on.")] = 1
 
 
-async def list_all_series(call: Call[Nothing, SeriesSearch]) -> SeriesList:
+async def list_all_series(call: Call[Nothing, PageChoice]) -> SeriesList:
     """List live series: the rule in words, next occurrences in local time and UTC, last run."""
     query = call.query
     page = await list_series(

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.ops.tenants import TenantReport, compare_tenants
+from rota.server.api.fields import Whole
 from rota.server.http.route import Call, Nothing, Route, route
 
 
@@ -17,12 +18,8 @@ class TenantChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     hours: Annotated[int, Meta(ge=1, le=168, description="The last hours.")] = 1
 
 
-class TenantList(msgspec.Struct, frozen=True):
+class TenantList(Whole[TenantReport], frozen=True):
     """The tenants with attempts that ended in this time, the busiest first."""
-
-    items: tuple[TenantReport, ...]
-    next_cursor: str | None = None
-    has_more: bool = False
 
 
 async def get_tenants(call: Call[Nothing, TenantChoice]) -> TenantList:

@@ -9,9 +9,16 @@ from rota.auth.caller import Scope
 from rota.auth.tokens import Token
 from rota.errors import InvalidCursorError
 from rota.jobs.fields import read_instant
-from rota.jobs.search import DEFAULT_LIMIT, check_limit
+from rota.jobs.search import check_limit
 from rota.ops.tokens import TenantTokens, TokenRequest
-from rota.server.api.fields import NAME, Cursor, InstantText, Moment, PageCursor, PageLimit, Queue
+from rota.server.api.fields import (
+    NAME,
+    InstantText,
+    Moment,
+    PageChoice,
+    PageOf,
+    Queue,
+)
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 TOKENS = "/api/v1/tokens"
@@ -86,19 +93,8 @@ class RevokedTokenView(TokenView, frozen=True, kw_only=True):
     valid_descendants: list[TokenId]
 
 
-class TokenPage(msgspec.Struct, frozen=True):
+class TokenPage(PageOf[TokenView], frozen=True):
     """A page of tokens, newest first."""
-
-    items: list[TokenView]
-    next_cursor: Cursor
-    has_more: bool
-
-
-class TokenSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which page of tokens."""
-
-    cursor: PageCursor = None
-    limit: PageLimit = DEFAULT_LIMIT
 
 
 class RevokeWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +119,7 @@ async def issue_token(call: Call[NewToken, Nothing]) -> Answer:
     return Answer(201, IssuedTokenView(**shown, secret=issued.secret.reveal()))
 
 
-async def list_tokens(call: Call[Nothing, TokenSearch]) -> TokenPage:
+async def list_tokens(call: Call[Nothing, PageChoice]) -> TokenPage:
     """List the tokens of your tenant, newest first, including revoked ones."""
     limit, cursor = check_limit(call.query.limit), call.query.cursor
     tokens = await _tokens(call).list_tokens()
