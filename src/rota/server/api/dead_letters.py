@@ -97,15 +97,7 @@ class DiscardAnswer(msgspec.Struct, frozen=True):
 async def list_dead_letters(call: Call[Nothing, LetterSearch]) -> JobPage:
     """List jobs that have used up their attempts, newest first."""
     asked = call.query
-    wanted = DeadLetterFilter(
-        kind=asked.kind,
-        queue=asked.queue,
-        error_contains=asked.error_contains,
-        ended_after=asked.ended_after,
-        ended_before=asked.ended_before,
-        with_discarded=asked.with_discarded,
-        with_retried=asked.with_retried,
-    )
+    wanted = msgspec.convert(asked, DeadLetterFilter, from_attributes=True)
     letters = call.dead_letters
     page = await letters.list(wanted, cursor=asked.cursor, limit=asked.limit)
     ids = [each.job_id for each in page.items]
@@ -132,20 +124,10 @@ async def retry_dead_letters(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
     if asked.job_ids or asked.dependent_ids:
         field = "job_ids" if asked.job_ids else "dependent_ids"
         raise InvalidRequestError(field, "cannot be given for a dry run, which uses filters")
-    wanted = DeadLetterFilter(
-        kind=asked.kind,
-        queue=asked.queue,
-        error_contains=asked.error_contains,
-        with_discarded=asked.with_discarded,
-    )
+    wanted = msgspec.convert(asked, DeadLetterFilter, from_attributes=True)
     letters = call.dead_letters
     plan = await letters.plan_retry(wanted, cascade=asked.cascade)
-    return RetryAnswer(
-        is_dry_run=True,
-        job_ids=plan.job_ids,
-        dependent_ids=plan.dependent_ids,
-        has_more=plan.has_more,
-    )
+    return RetryAnswer(is_dry_run=True, **msgspec.structs.asdict(plan))
 
 
 async def _retry(call: Call[RetryOrder, Nothing]) -> RetryAnswer:

@@ -4,14 +4,15 @@ Constraints in ``extra_json_schema`` only document: ``rota.jobs`` checks those v
 better errors. Other constraints are enforced when a request is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from rota.errors import InvalidRequestError, JobNotFoundError
+from rota.errors import InvalidInputError, InvalidRequestError, JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.jobs.fields import PLAIN_QUEUE_PATTERN, QUEUE_PATTERN
 from rota.jobs.misfits import IN_WORDS
@@ -148,10 +149,27 @@ class PageChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     limit: PageLimit = DEFAULT_LIMIT
 
 
+Whose = Annotated[
+    Literal["own", "all"],
+    Meta(description="own: your tenant only; all: all tenants together."),
+]
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The reason. The audit log also records the name of the token."""
 
     why: Why | None = None
+
+
+@contextmanager
+def naming_fields(default: str, names: Mapping[str, str] = {}) -> Iterator[None]:
+    """Errors about a value name its field as the API does; ``default`` where they name none."""
+    try:
+        yield
+    except InvalidInputError as error:
+        field = str(error.details.get("field", default))
+        reason = str(error.details.get("reason") or error.message)
+        raise InvalidRequestError(names.get(field, field), reason) from error
 
 
 def choose_moment(at: datetime | None, wall: str | None) -> datetime | None:
@@ -168,6 +186,11 @@ def choose_moment(at: datetime | None, wall: str | None) -> datetime | None:
     if read.tzinfo is not None:
         raise InvalidRequestError("wall", wanted)
     return read
+
+
+def tenant_of(call: Call[Any, Any], whose: Whose) -> str | None:
+    """The caller's tenant; None for all tenants."""
+    return call.tenant if whose == "own" else None
 
 
 async def read_job(call: Call[Any, Any], job_id: JobId | None = None) -> Job:

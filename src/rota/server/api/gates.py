@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
-from rota.errors import InvalidInputError, InvalidRequestError
+from rota.errors import InvalidRequestError
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.policy.audit import AuditedAction, record_action
@@ -23,8 +23,7 @@ from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.gates import LONGEST_REASON, Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, format_time_of_day
 from rota.rail import settings
-from rota.rail.settings import EVERYBODY
-from rota.server.api.fields import InstantText, Moment, QueueName, Why
+from rota.server.api.fields import InstantText, Moment, QueueName, Why, naming_fields
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 GATES = "/api/v1/gates"
@@ -197,7 +196,7 @@ async def set_wide_maintenance(
 async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     """End the maintenance of a queue, or of everything, if there is any."""
     queue = call.query.queue
-    await _record(call, EVERYBODY, "set_maintenance", {"isOn": False, "queue": queue})
+    await _record(call, None, "set_maintenance", {"isOn": False, "queue": queue})
     await settings.clear_maintenance(call.store, _wide_scope(queue))
     return Answer(204)
 
@@ -208,13 +207,13 @@ def _wide_scope(queue: str | None) -> GateScope:
 
 async def _record(
     call: Call[Any, Any],
-    tenant: str,
+    tenant: str | None,
     action: str,
     details: Mapping[str, Any],
     why: str | None = None,
 ) -> None:
     entry = AuditedAction(action=action, who=call.who, why=why, details=details)
-    await record_action(call.context.rail_context(tenant), entry)
+    await record_action(call.around_of(tenant), entry)
 
 
 async def _set(
@@ -226,7 +225,7 @@ async def _set(
     if window.until is not None and window.until <= now:
         raise InvalidRequestError("until", "is over already: must be later than now")
     details = {"isOn": True, "queue": scope.queue, "isAdded": call.body.is_added}
-    await _record(call, scope.tenant or EVERYBODY, "set_maintenance", details, call.body.reason)
+    await _record(call, scope.tenant, "set_maintenance", details, call.body.reason)
     if call.body.is_added:
         await settings.plan_maintenance(store, scope, window, now, clock=clock)
     else:
@@ -247,7 +246,7 @@ def _read_window(asked: MaintenanceBody, who: str, now: Moment) -> Maintenance:
 
 
 def _read_hours(asked: QuietHoursBody) -> QuietHours:
-    try:
+    with naming_fields("zone"):
         return parse_quiet_hours(
             asked.start,
             asked.end,
@@ -256,9 +255,6 @@ def _read_hours(asked: QuietHoursBody) -> QuietHours:
             rest_days=asked.rest_days,
             holidays=asked.holidays,
         )
-    except InvalidInputError as error:
-        field = str(error.details.get("field", "zone"))
-        raise InvalidRequestError(field, error.details.get("reason") or error.message) from error
 
 
 def _view_maintenance(entry: ScopedMaintenance, now: Moment) -> list[MaintenanceView]:

@@ -9,7 +9,6 @@ from rota.jobs.fields import read_word
 from rota.kinds.http_request import HttpRequest
 from rota.kinds.log_message import LogMessage
 from rota.ops.kinds import KnownKind, list_known_kinds, set_notifies
-from rota.rail.settings import EVERYBODY
 from rota.server.api.fields import Kind, Why
 from rota.server.http.context import ServerContext
 from rota.server.http.route import Answer, Call, Nothing, Route, route
@@ -109,9 +108,8 @@ async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
 
 
 async def _set(call: Call[Any, Any], kind: str, why: str | None, *, notifies: bool | None) -> None:
-    everybody = call.context.rail_context(EVERYBODY)
     read_word(kind, "kind")
-    await set_notifies(everybody, kind, notifies=notifies, who=call.who, why=why)
+    await set_notifies(call.around_of(None), kind, notifies=notifies, who=call.who, why=why)
 
 
 def _view(known: KnownKind, *, is_checked: bool) -> KindView:

@@ -1,24 +1,27 @@
 """Limits on concurrency and rate, and priority ageing."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
-from rota.errors import InvalidInputError, InvalidRequestError
 from rota.policy.limits import Limit, Rate
 from rota.rail.settings import clear_limit, list_limits, set_limit
-from rota.server.api.fields import Moment, QueueName, Whole, Why
+from rota.server.api.fields import (
+    Moment,
+    QueueName,
+    Whole,
+    Whose,
+    Why,
+    naming_fields,
+    tenant_of,
+)
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 LIMITS = "/api/v1/limits"
 
-Whose = Annotated[
-    Literal["own", "all"],
-    Meta(description="own: your tenant only; all: all tenants together."),
-]
 _SECOND = timedelta(seconds=1)
 _LONGEST_SECONDS = 31_622_400
 _API_NAMES = {"rate.per": "rate.per_seconds", "ageing": "ageing_seconds"}
@@ -87,7 +90,7 @@ async def get_limits(call: Call[Nothing, Nothing]) -> LimitPage:
 
 async def put_limit(call: Call[LimitBody, Nothing]) -> LimitView:
     """Set the limit of a scope. It replaces the earlier one; workers notice within seconds."""
-    limit = _read(call.body, call.tenant)
+    limit = _read(call)
     await set_limit(call.store, limit, who=call.who, why=call.body.why, clock=call.clock)
     return _view(limit)
 
@@ -97,7 +100,7 @@ async def delete_limit(call: Call[Nothing, LimitScope]) -> Answer:
     asked = call.query
     await clear_limit(
         call.store,
-        tenant=call.tenant if asked.whose == "own" else None,
+        tenant=tenant_of(call, asked.whose),
         queue=asked.queue,
         who=call.who,
         clock=call.clock,
@@ -105,19 +108,16 @@ async def delete_limit(call: Call[Nothing, LimitScope]) -> Answer:
     return Answer(204)
 
 
-def _read(asked: LimitBody, tenant: str) -> Limit:
-    try:
+def _read(call: Call[LimitBody, Nothing]) -> Limit:
+    asked = call.body
+    with naming_fields("running", _API_NAMES):
         return Limit(
-            tenant=tenant if asked.whose == "own" else None,
+            tenant=tenant_of(call, asked.whose),
             queue=asked.queue,
             running=asked.running,
             rate=None if asked.rate is None else _read_rate(asked.rate),
             ageing=None if asked.ageing_seconds is None else asked.ageing_seconds * _SECOND,
         )
-    except InvalidInputError as error:
-        field = str(error.details.get("field", "running"))
-        reason = str(error.details.get("reason", error.message))
-        raise InvalidRequestError(_API_NAMES.get(field, field), reason) from error
 
 
 def _read_rate(asked: RateBody) -> Rate:
@@ -125,19 +125,19 @@ def _read_rate(asked: RateBody) -> Rate:
 
 
 def _view(limit: Limit) -> LimitView:
-    rate = limit.rate
+    rate, pause = limit.rate, limit.paused
     return LimitView(
         whose="all" if limit.tenant is None else "own",
         queue=limit.queue,
         running=limit.running,
-        rate=None
-        if rate is None
-        else RateBody(count=rate.count, per_seconds=rate.per // _SECOND, burst=rate.burst),
+        rate=None if rate is None else _view_rate(rate),
         ageing_seconds=None if limit.ageing is None else limit.ageing.total_seconds(),
-        pause=None
-        if limit.paused is None
-        else PauseView(at=limit.paused.at, who=limit.paused.who, why=limit.paused.why),
+        pause=msgspec.convert(pause, PauseView | None, from_attributes=True),
     )
+
+
+def _view_rate(rate: Rate) -> RateBody:
+    return RateBody(count=rate.count, per_seconds=rate.per // _SECOND, burst=rate.burst)
 
 
 ROUTES: tuple[Route, ...] = (

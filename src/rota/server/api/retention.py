@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
-from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs.misfits import IN_WORDS
 from rota.jobs.retention import FIELDS, Keep, RetentionRule, format_kept, read_kept
 from rota.ops.retention import (
@@ -17,10 +16,7 @@ from rota.ops.retention import (
     set_rule,
 )
 from rota.policy.retention import StoredRule
-from rota.rail.jobs import RailContext
-from rota.rail.settings import EVERYBODY
-from rota.server.api.fields import WORD, Moment, Why
-from rota.server.api.limits import Whose
+from rota.server.api.fields import WORD, Moment, Whose, Why, naming_fields, tenant_of
 from rota.server.http.route import Answer, Call, Nothing, Route, route
 
 RETENTION = "/api/v1/retention"
@@ -120,16 +116,16 @@ async def get_retention(call: Call[Nothing, Nothing]) -> RetentionView:
 
 async def put_retention(call: Call[RetentionBody, Nothing]) -> RuleView:
     """Set the rule of a scope. It replaces the earlier one; processes apply it within minutes."""
-    rule = _read(call.body, call.tenant)
-    around = _context(call, rule.tenant)
-    return _view(await set_rule(around, rule, who=call.who, why=call.body.why))
+    asked, tenant = call.body, tenant_of(call, call.body.whose)
+    with naming_fields("ended"):
+        rule = RetentionRule(tenant=tenant, kind=asked.kind, keep=_read_keep(asked))
+    return _view(await set_rule(call.around_of(tenant), rule, who=call.who, why=asked.why))
 
 
 async def delete_retention(call: Call[Nothing, RetentionScope]) -> Answer:
     """Remove the rule of a scope, if there is one."""
-    asked = call.query
-    tenant = call.tenant if asked.whose == "own" else None
-    await remove_rule(_context(call, tenant), tenant, asked.kind, who=call.who)
+    asked, tenant = call.query, tenant_of(call, call.query.whose)
+    await remove_rule(call.around_of(tenant), tenant, asked.kind, who=call.who)
     return Answer(204)
 
 
@@ -138,37 +134,16 @@ async def preview_retention(call: Call[RetentionBody, Nothing]) -> RemovalPrevie
 
     Nothing is stored or removed.
     """
-    keep = _read_keep(call.body)
-    around = call.around
-    whose = call.tenant if call.body.whose == "own" else None
-    return await preview_rule(around, whose, call.body.kind, keep if keep.given() else None)
-
-
-def _context(
-    call: Call[RetentionBody, Nothing] | Call[Nothing, RetentionScope], tenant: str | None
-) -> RailContext:
-    return call.context.rail_context(EVERYBODY if tenant is None else tenant)
-
-
-def _read(asked: RetentionBody, tenant: str) -> RetentionRule:
-    keep, whose = _read_keep(asked), tenant if asked.whose == "own" else None
-    try:
-        return RetentionRule(tenant=whose, kind=asked.kind, keep=keep)
-    except InvalidInputError as error:
-        raise _refuse(error) from error
+    asked = call.body
+    with naming_fields("ended"):
+        keep = _read_keep(asked)
+    whose = tenant_of(call, asked.whose)
+    return await preview_rule(call.around, whose, asked.kind, keep if keep.given() else None)
 
 
 def _read_keep(asked: RetentionBody) -> Keep:
     given = {field: value for field in FIELDS if (value := getattr(asked, field)) is not None}
-    try:
-        return Keep(**{field: read_kept(value, field) for field, value in given.items()})
-    except InvalidInputError as error:
-        raise _refuse(error) from error
-
-
-def _refuse(error: InvalidInputError) -> InvalidRequestError:
-    field = str(error.details.get("field", "ended"))
-    return InvalidRequestError(field, str(error.details.get("reason", error.message)))
+    return Keep(**{field: read_kept(value, field) for field, value in given.items()})
 
 
 def _view_keep(keep: Keep) -> KeepView:

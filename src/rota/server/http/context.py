@@ -18,6 +18,7 @@ from rota.ops.leases import HttpLeases
 from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
 from rota.rail.jobs import RailContext, RailSettings
+from rota.rail.settings import EVERYBODY
 from rota.server.http.limits import WaitingQuota
 from rota.server.http.metrics import ServerMetrics
 from rota.stores.opened import OpenStore
@@ -123,6 +124,10 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def around(self) -> RailContext:
         """What the functions of ``rota.ops`` need to act for the tenant."""
         return self.context.rail_context(self.tenant)
+
+    def around_of(self, tenant: str | None) -> RailContext:
+        """The same for another tenant, or for all of them."""
+        return self.context.rail_context(EVERYBODY if tenant is None else tenant)
 
     @property
     def rail(self) -> Rail:

@@ -15,7 +15,6 @@ from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
 from rota.rail.settings import (
-    EVERYBODY,
     GateList,
     clear_quiet_hours,
     list_gates,
@@ -109,14 +108,13 @@ async def change_kind(visit: Visit) -> Response:
     """Set whether jobs of a kind notify people, for all tenants."""
     form = await read_form(visit.request)
     kind, choice = form.one("kind"), form.one("notifies")
-    context = visit.context.rail_context(EVERYBODY)
     try:
         if choice not in CHOICES:
             raise InvalidRequestError("notifies", f"must be one of {', '.join(CHOICES)}")
         read_word(kind, "kind")
         why = form.why
         who, notifies = visit.who, CHOICES[choice]
-        await set_notifies(context, kind, notifies=notifies, who=who, why=why)
+        await set_notifies(visit.around_of(None), kind, notifies=notifies, who=who, why=why)
     except InvalidInputError as error:
         return await _render(visit, form, error)
     return go_to(visit.link("gates", done="kind-set"))

@@ -22,8 +22,6 @@ from rota.ops.retention import (
     remove_rule,
     set_rule,
 )
-from rota.rail.jobs import RailContext
-from rota.rail.settings import EVERYBODY
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.visit import Form, Visit, read_form
 
@@ -54,7 +52,7 @@ async def change_retention(visit: Visit) -> Response:
             RetentionRule(tenant=tenant, kind=kind, keep=keep)
         if form.one("confirmed") != "yes":
             return await _ask(visit, form, keep)
-        around, who, why = _context(visit, tenant), visit.who, form.why
+        around, who, why = visit.around_of(tenant), visit.who, form.why
         if keep is None:
             await remove_rule(around, tenant, kind, who=who, why=why)
             return go_to(visit.link("retention", done="rule-removed"))
@@ -68,7 +66,7 @@ async def change_retention(visit: Visit) -> Response:
 async def _ask(visit: Visit, form: Form, keep: Keep | None) -> Response:
     """Ask before a rule is stored or removed. Nothing has changed yet."""
     tenant, kind = _read_scope(form, visit.tenant)
-    preview = await preview_rule(_context(visit, tenant), tenant, kind, keep)
+    preview = await preview_rule(visit.around_of(tenant), tenant, kind, keep)
     hidden = [(name, form.one(name)) for name in (*_SENT, "action")]
     return await render_page(
         visit,
@@ -79,10 +77,6 @@ async def _ask(visit: Visit, form: Form, keep: Keep | None) -> Response:
         hidden=hidden,
         back=visit.link("retention"),
     )
-
-
-def _context(visit: Visit, tenant: str | None) -> RailContext:
-    return visit.context.rail_context(EVERYBODY if tenant is None else tenant)
 
 
 def _read_scope(form: Form, tenant: str) -> tuple[str | None, str | None]:
