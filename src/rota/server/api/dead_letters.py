@@ -1,5 +1,6 @@
 """Dead letters: list, inspect, retry and discard."""
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -151,12 +152,11 @@ async def discard_dead_letter(call: Call[Order, Nothing]) -> DiscardAnswer:
     return DiscardAnswer(count)
 
 
-_TAG = "dead letters"
-_CHANGED = (404, 409)
+_change = partial(route, tag="dead letters", errors=(404, 409))
 
 ROUTES: tuple[Route, ...] = (
-    route("GET", LETTERS, list_dead_letters, Scope.READ, _TAG),
-    route("POST", f"{LETTERS}/retry", retry_dead_letters, Scope.OPERATE, _TAG, errors=_CHANGED),
-    route("GET", ONE_LETTER, inspect_dead_letter, Scope.READ, _TAG, errors=(404,)),
-    route("DELETE", ONE_LETTER, discard_dead_letter, Scope.OPERATE, _TAG, errors=_CHANGED),
+    route("GET", LETTERS, list_dead_letters, Scope.READ, "dead letters"),
+    _change("POST", f"{LETTERS}/retry", retry_dead_letters, Scope.OPERATE),
+    route("GET", ONE_LETTER, inspect_dead_letter, Scope.READ, "dead letters", errors=(404,)),
+    _change("DELETE", ONE_LETTER, discard_dead_letter, Scope.OPERATE),
 )

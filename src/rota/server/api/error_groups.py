@@ -1,12 +1,14 @@
 """Error groups: the same kind, exception and place; retry or discard their dead letters."""
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.ops.error_groups import (
+    GroupLetters,
     discard_group,
     find_error_group,
     find_group_letters,
@@ -85,9 +87,7 @@ async def get_error_groups(call: Call[Nothing, GroupChoice]) -> ErrorGroupList:
 
 async def get_error_group(call: Call[Nothing, Nothing]) -> ErrorGroupDetail:
     """Get one error group with its dead letters."""
-    context = call.around
-    group = await find_error_group(context.store, context.tenant, call.path["group_id"])
-    letters = await find_group_letters(context, group)
+    group, letters = await _find(call)
     return ErrorGroupDetail(
         **msgspec.structs.asdict(group), letter_ids=letters.ids, has_more_letters=letters.has_more
     )
@@ -95,44 +95,46 @@ async def get_error_group(call: Call[Nothing, Nothing]) -> ErrorGroupDetail:
 
 async def retry_error_group(call: Call[GroupOrder, Nothing]) -> GroupAnswer:
     """Retry up to 1,000 dead letters of a group: a new job replaces each."""
-    context = call.around
-    group: ErrorGroup = await find_error_group(context.store, context.tenant, call.path["group_id"])
-    letters = await find_group_letters(context, group)
+    _, letters = await _find(call)
     if call.body.dry_run or not letters.jobs:
-        return _answer(call, len(letters.jobs), has_more=letters.has_more)
+        return _answer(call, letters, len(letters.jobs))
     await call.admit(len(letters.jobs))
-    retried = await retry_group(context, letters.ids, who=call.who, why=call.body.why)
-    return _answer(call, len(retried.replacements), has_more=letters.has_more)
+    retried = await retry_group(call.around, letters.ids, who=call.who, why=call.body.why)
+    return _answer(call, letters, len(retried.replacements))
 
 
 async def discard_error_group(call: Call[GroupOrder, Nothing]) -> GroupAnswer:
     """Delete up to 1,000 dead letters of a group with their attempts."""
-    context = call.around
-    group = await find_error_group(context.store, context.tenant, call.path["group_id"])
-    letters = await find_group_letters(context, group)
+    _, letters = await _find(call)
     if call.body.dry_run or not letters.jobs:
-        return _answer(call, len(letters.jobs), has_more=letters.has_more)
-    gone = await discard_group(context, letters.ids, who=call.who, why=call.body.why)
-    return _answer(call, gone.discarded_count, gone.kept_count, has_more=letters.has_more)
+        return _answer(call, letters, len(letters.jobs))
+    gone = await discard_group(call.around, letters.ids, who=call.who, why=call.body.why)
+    return _answer(call, letters, gone.discarded_count, gone.kept_count)
+
+
+async def _find(call: Call[Any, Nothing]) -> tuple[ErrorGroup, GroupLetters]:
+    group = await find_error_group(call.store, call.tenant, call.path["group_id"])
+    return group, await find_group_letters(call.around, group)
 
 
 def _answer(
-    call: Call[GroupOrder, Nothing], count: int, kept_count: int = 0, *, has_more: bool
+    call: Call[GroupOrder, Nothing], letters: GroupLetters, count: int, kept_count: int = 0
 ) -> GroupAnswer:
     return GroupAnswer(
-        is_dry_run=call.body.dry_run, count=count, kept_count=kept_count, has_more=has_more
+        is_dry_run=call.body.dry_run,
+        count=count,
+        kept_count=kept_count,
+        has_more=letters.has_more,
     )
 
 
-_TAG = "errors"
 _UNKNOWN = (404,)
-_CHANGED = (404, 409)
+
+_change = partial(route, tag="errors", errors=(404, 409))
 
 ROUTES: tuple[Route, ...] = (
-    route("GET", GROUPS, get_error_groups, Scope.READ, _TAG),
-    route("GET", ONE_GROUP, get_error_group, Scope.READ, _TAG, errors=_UNKNOWN),
-    route("POST", f"{ONE_GROUP}/retry", retry_error_group, Scope.OPERATE, _TAG, errors=_CHANGED),
-    route(
-        "POST", f"{ONE_GROUP}/discard", discard_error_group, Scope.OPERATE, _TAG, errors=_CHANGED
-    ),
+    route("GET", GROUPS, get_error_groups, Scope.READ, "errors"),
+    route("GET", ONE_GROUP, get_error_group, Scope.READ, "errors", errors=_UNKNOWN),
+    _change("POST", f"{ONE_GROUP}/retry", retry_error_group, Scope.OPERATE),
+    _change("POST", f"{ONE_GROUP}/discard", discard_error_group, Scope.OPERATE),
 )

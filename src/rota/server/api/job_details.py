@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -244,31 +245,17 @@ async def run_job_now(call: Call[Order, Nothing]) -> JobView:
     return view_job(await read_job(call, moved.job_id))
 
 
-_CHANGED = (404, 409)
+_change = partial(route, tag="jobs", errors=(404, 409))
+
+_look = partial(route, tag="jobs", errors=(404,))
 
 ROUTES: tuple[Route, ...] = (
-    route("GET", f"{ONE_JOB}/why", explain_why, Scope.READ, "jobs", errors=(404,)),
-    route("GET", f"{ONE_JOB}/graph", get_graph, Scope.READ, "jobs", errors=(404,)),
-    route("GET", f"{ONE_JOB}/result", get_result, Scope.READ, "jobs", errors=(404,)),
-    route("GET", f"{ONE_JOB}/attempts", list_attempts, Scope.READ, "jobs", errors=(404,)),
-    route(
-        "POST",
-        f"{ONE_JOB}/retry",
-        retry_job,
-        Scope.OPERATE,
-        "jobs",
-        answers={201: RetriedJob},
-        errors=_CHANGED,
-    ),
-    route(
-        "POST",
-        f"{ONE_JOB}/duplicate",
-        duplicate,
-        Scope.WRITE,
-        "jobs",
-        answers={201: JobView},
-        errors=_CHANGED,
-    ),
-    route("POST", f"{ONE_JOB}/cancel", cancel_job, Scope.OPERATE, "jobs", errors=_CHANGED),
-    route("POST", f"{ONE_JOB}/run-now", run_job_now, Scope.OPERATE, "jobs", errors=_CHANGED),
+    _look("GET", f"{ONE_JOB}/why", explain_why, Scope.READ),
+    _look("GET", f"{ONE_JOB}/graph", get_graph, Scope.READ),
+    _look("GET", f"{ONE_JOB}/result", get_result, Scope.READ),
+    _look("GET", f"{ONE_JOB}/attempts", list_attempts, Scope.READ),
+    _change("POST", f"{ONE_JOB}/retry", retry_job, Scope.OPERATE, answers={201: RetriedJob}),
+    _change("POST", f"{ONE_JOB}/duplicate", duplicate, Scope.WRITE, answers={201: JobView}),
+    _change("POST", f"{ONE_JOB}/cancel", cancel_job, Scope.OPERATE),
+    _change("POST", f"{ONE_JOB}/run-now", run_job_now, Scope.OPERATE),
 )

@@ -429,13 +429,10 @@ class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: PageLimit = DEFAULT_LIMIT
 
     def as_filter(self) -> JobFilter:
-        return JobFilter(
-            queue=self.queue,
-            status=self.status,
+        return msgspec.structs.replace(
+            msgspec.convert(self, JobFilter, from_attributes=True),
             priority_min=_clamp_priority(self.priority_min),
             priority_max=_clamp_priority(self.priority_max),
-            created_after=self.created_after,
-            created_before=self.created_before,
         )
 
 

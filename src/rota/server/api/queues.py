@@ -1,22 +1,20 @@
 """Queues: depth, throughput, limits; pause and resume."""
 
-from typing import Annotated
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import ForbiddenError
 from rota.ops.queues import (
     QueueLoad,
     QueueReport,
-    Whose,
     find_queue,
     list_queues,
     measure_load,
     set_queue_paused,
 )
-from rota.server.api.fields import Whole, Why
+from rota.server.api.fields import Whole, Whose, Why
 from rota.server.http.route import Call, Nothing, Route, route
 
 QUEUES = "/api/v1/queues"
@@ -30,9 +28,7 @@ class QueueList(Whole[QueueReport], frozen=True):
 class QueueOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose jobs of the queue. For all tenants the scope ``admin`` is needed."""
 
-    whose: Annotated[
-        Whose, Meta(description="own: your tenant only; all: all tenants together.")
-    ] = "own"
+    whose: Whose = "own"
     why: Why | None = None
 
 
@@ -68,22 +64,15 @@ async def resume_queue(call: Call[QueueOrder, Nothing]) -> QueueReport:
 
 
 async def _set_paused(call: Call[QueueOrder, Nothing], *, paused: bool) -> QueueReport:
-    asked, caller = call.body, call.caller
-    if asked.whose == "all" and not caller.may(Scope.ADMIN):
+    whose, why = call.body.whose, call.body.why or ""
+    if whose == "all" and not call.caller.may(Scope.ADMIN):
         raise ForbiddenError(Scope.ADMIN)
-    context = call.context.rail_context(caller.tenant)
-    await set_queue_paused(
-        context,
-        call.path["queue"],
-        asked.whose,
-        paused=paused,
-        who=caller.who,
-        why=asked.why or "",
-    )
+    queue = call.path["queue"]
+    await set_queue_paused(call.around, queue, whose, paused=paused, who=call.who, why=why)
     return await _read(call)
 
 
-async def _read(call: Call[QueueOrder, Nothing] | Call[Nothing, Nothing]) -> QueueReport:
+async def _read(call: Call[Any, Nothing]) -> QueueReport:
     return await find_queue(call.store, call.clock, call.tenant, call.path["queue"])
 
 

@@ -1,5 +1,6 @@
 """Series: list, preview, calendar, edit, backfill, pause, resume, run now and cancel."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -94,14 +95,8 @@ class CalendarChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 async def list_all_series(call: Call[Nothing, PageChoice]) -> SeriesList:
     """List live series: the rule in words, next occurrences in local time and UTC, last run."""
-    query = call.query
-    page = await list_series(
-        call.store,
-        call.tenant,
-        call.clock.now(),
-        cursor=query.cursor,
-        limit=query.limit,
-    )
+    now, query = call.clock.now(), call.query
+    page = await list_series(call.store, call.tenant, now, cursor=query.cursor, limit=query.limit)
     return SeriesList(page.items, page.next_cursor, page.has_more)
 
 
@@ -134,15 +129,13 @@ async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
 async def backfill_series(call: Call[BackfillOrder, Nothing]) -> Backfill:
     """Create a job for each past occurrence in a range that has no successful run."""
     await _find(call)
-    order, context = call.body, call.around
-    series_id = call.path["job_id"]
-    plan = await plan_backfill(context, series_id, order.since, order.until)
+    order = call.body
+    asked = call.around, call.path["job_id"], order.since, order.until
+    plan = await plan_backfill(*asked)
     if order.dry_run:
         return plan
     await call.admit(len(plan.occurrences))
-    return await run_backfill(
-        context, series_id, order.since, order.until, who=call.who, why=order.why
-    )
+    return await run_backfill(*asked, who=call.who, why=order.why)
 
 
 async def show_calendar(call: Call[Nothing, CalendarChoice]) -> Calendar:
@@ -157,36 +150,29 @@ async def show_calendar(call: Call[Nothing, CalendarChoice]) -> Calendar:
 async def pause_series(call: Call[Order, Nothing]) -> SeriesDetail:
     """Pause a series. A running job finishes; nothing starts until the series is resumed."""
     await _find(call)
-    rail = call.rail
-    await rail.pause(call.path["job_id"], who=call.who, why=call.body.why)
+    await call.rail.pause(call.path["job_id"], who=call.who, why=call.body.why)
     return await _find(call)
 
 
 async def resume_series(call: Call[Order, ResumeChoice]) -> SeriesDetail:
     """Resume a paused series."""
     await _find(call)
-    await call.rail.resume(
-        call.path["job_id"],
-        catch_up=call.query.catch_up,
-        who=call.who,
-        why=call.body.why,
-    )
+    catch_up, why = call.query.catch_up, call.body.why
+    await call.rail.resume(call.path["job_id"], catch_up=catch_up, who=call.who, why=why)
     return await _find(call)
 
 
 async def run_series_now(call: Call[Order, Nothing]) -> SeriesDetail:
     """Run the next occurrence of a series now. The series then continues as scheduled."""
     await _find(call)
-    rail = call.rail
-    await rail.run_now(call.path["job_id"], who=call.who, why=call.body.why)
+    await call.rail.run_now(call.path["job_id"], who=call.who, why=call.body.why)
     return await _find(call)
 
 
 async def cancel_series(call: Call[Order, Nothing]) -> SeriesDetail:
     """End a series and cancel its running job. Returns the series as it was."""
     before = await _find(call)
-    rail = call.rail
-    await rail.cancel(call.path["job_id"], who=call.who, why=call.body.why)
+    await call.rail.cancel(call.path["job_id"], who=call.who, why=call.body.why)
     return before
 
 
@@ -204,21 +190,17 @@ async def _find(call: Call[Any, Any]) -> SeriesDetail:
     return await find_series(call.store, call.tenant, named, call.clock.now())
 
 
-_CHANGED = (404, 409)
+_change = partial(route, tag="series", errors=(404, 409))
 
 ROUTES: tuple[Route, ...] = (
     route("GET", SERIES, list_all_series, Scope.READ, "series"),
     route("POST", f"{SERIES}/preview", preview_rule, Scope.READ, "series"),
     route("GET", f"{SERIES}/calendar", show_calendar, Scope.READ, "series"),
     route("GET", ONE_SERIES, get_series, Scope.READ, "series", errors=(404,)),
-    route("PATCH", ONE_SERIES, edit_one_series, Scope.OPERATE, "series", errors=_CHANGED),
-    route(
-        "POST", f"{ONE_SERIES}/backfill", backfill_series, Scope.OPERATE, "series", errors=_CHANGED
-    ),
-    route("POST", f"{ONE_SERIES}/pause", pause_series, Scope.OPERATE, "series", errors=_CHANGED),
-    route("POST", f"{ONE_SERIES}/resume", resume_series, Scope.OPERATE, "series", errors=_CHANGED),
-    route(
-        "POST", f"{ONE_SERIES}/run-now", run_series_now, Scope.OPERATE, "series", errors=_CHANGED
-    ),
-    route("POST", f"{ONE_SERIES}/cancel", cancel_series, Scope.OPERATE, "series", errors=_CHANGED),
+    _change("PATCH", ONE_SERIES, edit_one_series, Scope.OPERATE),
+    _change("POST", f"{ONE_SERIES}/backfill", backfill_series, Scope.OPERATE),
+    _change("POST", f"{ONE_SERIES}/pause", pause_series, Scope.OPERATE),
+    _change("POST", f"{ONE_SERIES}/resume", resume_series, Scope.OPERATE),
+    _change("POST", f"{ONE_SERIES}/run-now", run_series_now, Scope.OPERATE),
+    _change("POST", f"{ONE_SERIES}/cancel", cancel_series, Scope.OPERATE),
 )
