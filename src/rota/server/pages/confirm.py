@@ -22,7 +22,6 @@ from rota.search.query import JobQuery
 from rota.server.pages.dead_letters import ChosenLetters
 from rota.server.pages.jobs import read_choice
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Form, Visit, read_form
 
 MOST_CHOSEN = HIGHEST_RETRY
@@ -195,7 +194,7 @@ async def confirm(visit: Visit) -> Response:
         "confirm.html",
         page=origin.menu_page,
         question=question,
-        samples=make_rows(question.samples[:SAMPLE_SIZE], visit.now),
+        samples=question.samples[:SAMPLE_SIZE],
         hidden=[*came_from, *question.hidden],
         back=origin.link_back(visit),
     )

@@ -3,7 +3,6 @@
 from typing import Any
 
 from rota.rail import DeadLetterFilter
-from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Chosen, Visit
 
 MOST_SHOWN = 25
@@ -40,7 +39,7 @@ async def read_letters(visit: Visit) -> dict[str, Any]:
     older = visit.link("dead-letters", **here, cursor=page.next_cursor)
     return {
         "chosen": chosen,
-        "rows": make_rows(dead, visit.now),
+        "rows": dead,
         "older": older if page.next_cursor else None,
         "newest": visit.link("dead-letters", **here) if cursor else None,
     }

@@ -13,7 +13,6 @@ from rota.ops.error_groups import (
     retry_group,
 )
 from rota.server.pages.responses import go_to, render_page, stream_page
-from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit, read_form
 from rota.telemetry.error_groups import ErrorGroup
 
@@ -44,7 +43,7 @@ async def _read_letters(visit: Visit, group: ErrorGroup) -> dict[str, Any]:
     return {
         "count": len(letters.jobs),
         "has_more": letters.has_more,
-        "rows": make_rows(letters.jobs[:LETTERS_SHOWN], visit.now),
+        "rows": letters.jobs[:LETTERS_SHOWN],
     }
 
 

@@ -14,9 +14,7 @@ from rota.ops.job_counts import StateCounts, count_states
 from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
 from rota.server.http.guards import HOME
-from rota.server.pages.formats import excerpt
 from rota.server.pages.responses import render_page, render_part, stream_page
-from rota.server.pages.statuses import make_rows
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import Chosen, Visit, write_query
 
@@ -144,10 +142,7 @@ def _describe(
         "ages": [(value, label) for value, (label, _) in AGES.items()],
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
-        "rows": [
-            row._replace(payload=excerpt(row.job.payload, visit.context.masked_words))
-            for row in make_rows(page.items, visit.now)
-        ],
+        "rows": page.items,
         "older": visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
         "newest": visit.link("jobs", **here) if cursor else None,
         "scan_link": visit.link("jobs", **{**here, "scan": "yes"}),

@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
-from rota.server.http.guards import HOME
-from rota.server.pages.visit import Visit, read_form, read_target
+from rota.server.pages.visit import Visit, keep_cookie, read_form, read_target
 from rota.triggers.zone import load_zone
 
 COOKIE = "rota_display"
@@ -50,15 +49,7 @@ async def save_preferences(visit: Visit) -> Response:
     answer = Response(
         status_code=303, headers={"Location": read_target(visit.request, form.one("back"))}
     )
-    answer.set_cookie(
-        COOKIE,
-        quote(f"{theme} {name}"),
-        max_age=KEPT_SECONDS,
-        path=str(visit.request.scope.get("root_path", "")) + HOME,
-        secure=visit.request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
+    keep_cookie(visit, answer, COOKIE, quote(f"{theme} {name}"), max_age=KEPT_SECONDS)
     return answer
 
 

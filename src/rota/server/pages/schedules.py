@@ -2,13 +2,13 @@
 
 from asyncio import gather
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
-from rota.jobs import JobFilter, JobState, JobStatus
+from rota.jobs import Job, JobFilter, JobState, JobStatus
 from rota.ops.overview import find_due
 from rota.ops.series import SeriesPage, SeriesSummary, has_text, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
@@ -16,7 +16,7 @@ from rota.scheduler.policy import SchedulerContext
 from rota.server.pages.formats import format_distance
 from rota.server.pages.outlook import Outlook, preview_task, show_upcoming
 from rota.server.pages.responses import stream_page
-from rota.server.pages.statuses import FAILED, SIGNS, Row, make_rows, sign_of
+from rota.server.pages.statuses import FAILED, SIGNS, find_worker
 from rota.server.pages.visit import Visit
 from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
@@ -30,9 +30,9 @@ _NO_TASKS = TaskStanding(tasks=(), scheduler_count=0, unreadable=())
 
 
 class Grid(NamedTuple):
-    """A few jobs in one state, their number, and a link to the others."""
+    """A few jobs in one state, since when and where; their number, and a link to the others."""
 
-    rows: list[Row]
+    rows: list[tuple[Job, datetime, str]]
     total: str
     more: str
 
@@ -100,7 +100,7 @@ async def _find_due(visit: Visit, depths: Sequence[QueueDepth]) -> Grid:
     first = "" if since is None else f", the oldest {format_distance(since, visit.now)}"
     found = await find_due(visit.store, visit.tenant, depths, visit.now)
     found.sort(key=lambda job: (job.due_at, job.id))
-    rows = [Row(job, sign_of(job, visit.now), at=job.due_at) for job in found[:MOST_IN_GRID]]
+    rows = [(job, job.due_at, "") for job in found[:MOST_IN_GRID]]
     return Grid(rows, f"{count} due{first}", visit.link("jobs", state="due"))
 
 
@@ -108,12 +108,7 @@ async def _find_running(visit: Visit, count: int) -> Grid:
     wanted = JobFilter(status=JobStatus.RUNNING)
     page = await visit.store.find(visit.tenant, wanted, limit=MOST_IN_GRID)
     rows = [
-        Row(
-            job,
-            sign_of(job, visit.now),
-            at=job.due_at if job.lease is None else job.lease.taken_at,
-            note="" if job.lease is None else job.lease.worker,
-        )
+        (job, job.due_at if job.lease is None else job.lease.taken_at, find_worker(job))
         for job in page.items
     ]
     return Grid(rows, f"{count} running", visit.link("workers"))
@@ -125,7 +120,7 @@ async def _find_dead(visit: Visit, count: int) -> Grid:
         return Grid([], "0 dead", link)
     page = await visit.dead_letters.list(limit=MOST_IN_GRID)
     dead = await visit.find_jobs([each.job_id for each in page.items])
-    rows = [row._replace(at=row.job.updated_at) for row in make_rows(dead, visit.now)]
+    rows = [(job, job.updated_at, "") for job in dead]
     total = f"{len(rows)} or more" if page.next_cursor else f"{len(rows)} dead"
     return Grid(rows, total, link)
 

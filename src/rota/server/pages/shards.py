@@ -4,8 +4,6 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
-from rota.errors import ForbiddenTenantError
-from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tenants import compare_tenants
 from rota.server.pages.responses import render_page
 from rota.server.pages.visit import Visit
@@ -15,8 +13,7 @@ _COMPARED = timedelta(hours=24)
 
 
 async def show_shards(visit: Visit) -> Response:
-    if not visit.runs_installation:
-        raise ForbiddenTenantError(DEFAULT_TENANT)
+    visit.check_installation()
     store, clock = visit.store, visit.clock
     if not isinstance(store, Sharded):
         return await render_page(visit, "shards.html", shards=(), moves=(), tenants={})

@@ -1,14 +1,11 @@
 """The state of a job, a series, a task or a run as a word, a shape and a tone."""
 
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import singledispatch
 from typing import NamedTuple
 
 from rota.jobs import Ending, Job, JobState, JobStatus, find_state
 from rota.jobs.job_state import StateFacts, judge_state
-from rota.ops.bulk import list_actions
-from rota.ops.explanation import name_error
 from rota.ops.overview import Failure
 from rota.ops.series import SeriesRun, SeriesSummary
 from rota.ops.tasks import TaskSummary
@@ -49,45 +46,6 @@ _INTERRUPTED = Sign("interrupted", "alert", "amber")
 _ENDED = Sign("ended", "check", "quiet")
 _CANNOT_GO_ON = Sign("cannot go on", "alert", "red")
 _RUN_SIGNS = {"succeeded": SIGNS[JobState.COMPLETED], "failed": FAILED}
-
-
-class Row(NamedTuple):
-    """A job in a list: its state, and the most telling line of its last error.
-
-    ``lasted_for`` is how long the attempt of a completed job took, or how long a running one has
-    been running; ``worker`` is who runs it or completed it. ``allows`` are the bulk actions that
-    apply to it. ``payload`` is the beginning of its payload, where a list shows it.
-    """
-
-    job: Job
-    sign: Sign
-    error: str = ""
-    at: datetime | None = None
-    note: str = ""
-    lasted_for: timedelta | None = None
-    worker: str = ""
-    allows: Sequence[str] = ()
-    payload: str = ""
-
-    @property
-    def attempt_count(self) -> int:
-        """The attempts so far, with the one that runs and the one that succeeded."""
-        has_one_more = self.job.status in {JobStatus.RUNNING, JobStatus.COMPLETED}
-        return self.job.attempt_count + has_one_more
-
-
-def make_rows(jobs: Iterable[Job], now: datetime) -> list[Row]:
-    return [
-        Row(
-            job,
-            sign_of(job, now),
-            name_error(job.last_error),
-            lasted_for=_measure(job, now),
-            worker=_find_worker(job),
-            allows=list_actions(job, now),
-        )
-        for job in jobs
-    ]
 
 
 @singledispatch
@@ -146,13 +104,21 @@ def sign_of_end(status: JobStatus, ending: Ending | None = None) -> Sign:
     return SIGNS[judge_state(StateFacts(status, _LONG_AGO, ending=ending), _LONG_AGO)]
 
 
-def _measure(job: Job, now: datetime) -> timedelta | None:
+def measure_run(job: Job, now: datetime) -> timedelta | None:
+    """How long the attempt of a completed job took, or how long a running one has been running."""
     if job.completion is not None:
         return job.completion.lasted_for
     return None if job.lease is None else now - job.lease.taken_at
 
 
-def _find_worker(job: Job) -> str:
+def find_worker(job: Job) -> str:
+    """Who runs the job, or completed it."""
     if job.completion is not None:
         return job.completion.worker
     return "" if job.lease is None else job.lease.worker
+
+
+def count_attempts(job: Job) -> int:
+    """The attempts so far, with the one that runs and the one that succeeded."""
+    has_one_more = job.status in {JobStatus.RUNNING, JobStatus.COMPLETED}
+    return job.attempt_count + has_one_more

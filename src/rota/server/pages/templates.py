@@ -21,10 +21,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rota.escape import escape
+from rota.ops.bulk import list_actions
 from rota.ops.explanation import name_error
 from rota.server.pages.charts import Box
 from rota.server.pages.formats import (
     Lines,
+    excerpt,
     format_count,
     format_distance,
     format_instant,
@@ -36,7 +38,7 @@ from rota.server.pages.formats import (
     machine_instant,
     show_details,
 )
-from rota.server.pages.statuses import Sign, sign_of
+from rota.server.pages.statuses import count_attempts, find_worker, measure_run, sign_of
 
 FOREVER = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
@@ -141,9 +143,19 @@ def asset_path(name: str) -> str:
     return f"static/{name}?v={read_assets()[name].version}"
 
 
+def _as_of_now(judge: Callable[[Any, datetime], Any]) -> Callable[[Context, Any], Any]:
+    """What the function says of something as of the time of the page."""
+
+    @pass_context
+    def judge_now(context: Context, shown: Any) -> Any:
+        return judge(shown, context["now"])
+
+    return judge_now
+
+
 @pass_context
-def _sign(context: Context, shown: object) -> Sign:
-    return sign_of(shown, context["now"])
+def _excerpt(context: Context, payload: Any) -> str:
+    return excerpt(payload, context["visit"].context.masked_words)
 
 
 @pass_context
@@ -246,7 +258,12 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "ms": _known(format_ms),
     "seconds": _known(format_seconds),
     "share": _share,
-    "sign": _sign,
+    "sign": _as_of_now(sign_of),
+    "actions": _as_of_now(list_actions),
+    "measured": _as_of_now(measure_run),
+    "worker": find_worker,
+    "attempts": count_attempts,
+    "excerpt": _excerpt,
     "in_words": in_words,
     "details": show_details,
     "error_line": name_error,

@@ -5,21 +5,20 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.errors import ForbiddenTenantError
 from rota.jobs.fields import read_word
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tenants import compare_tenants
 from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
 from rota.server.pages.responses import TENANT_COOKIE, go_to, stream_page
-from rota.server.pages.visit import Visit, read_form, read_target
+from rota.server.pages.visit import Visit, keep_cookie, read_form, read_target, root_of
 from rota.stores.opened import Sharded
 
 HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
 
 
 async def show_tenants(visit: Visit) -> Response:
-    _check(visit)
+    visit.check_installation()
     known = {"is_sharded": isinstance(visit.store, Sharded)}
     return await stream_page(visit, "tenants.html", lambda: _read(visit), **known)
 
@@ -43,30 +42,14 @@ async def _read(visit: Visit) -> dict[str, Any]:
 
 async def switch_tenant(visit: Visit) -> Response:
     """Look at the pages of another tenant from now on; its audit log records who does."""
-    _check(visit)
+    visit.check_installation()
     form = await read_form(visit.request)
     tenant = read_word(form.one("tenant"), "tenant")
     response = go_to(read_target(visit.request, form.one("next", HOME)))
     if tenant == DEFAULT_TENANT:
-        response.delete_cookie(TENANT_COOKIE, path=_path(visit))
+        response.delete_cookie(TENANT_COOKIE, path=root_of(visit.request) + HOME)
         return response
     act = AuditedAction(action="look_at_tenant", who=visit.who)
     await record_action(visit.context.rail_context(tenant), act)
-    response.set_cookie(
-        TENANT_COOKIE,
-        tenant,
-        path=_path(visit),
-        httponly=True,
-        samesite="strict",
-        secure=visit.request.url.scheme == "https",
-    )
+    keep_cookie(visit, response, TENANT_COOKIE, tenant)
     return response
-
-
-def _check(visit: Visit) -> None:
-    if not visit.runs_installation:
-        raise ForbiddenTenantError(DEFAULT_TENANT)
-
-
-def _path(visit: Visit) -> str:
-    return f"{visit.request.scope.get('root_path', '')}{HOME}"

@@ -8,12 +8,19 @@ from urllib.parse import parse_qs, quote, urlencode
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response
 
 from rota.auth.caller import Scope
 from rota.clock.system import monotonic
-from rota.errors import InvalidRequestError, JobNotFoundError, RequestTooLargeError
+from rota.errors import (
+    ForbiddenTenantError,
+    InvalidRequestError,
+    JobNotFoundError,
+    RequestTooLargeError,
+)
 from rota.jobs import Job, JobId
 from rota.jobs.identity import normalize_job_id
+from rota.jobs.record import DEFAULT_TENANT
 from rota.server.http.context import Admitted
 from rota.server.http.guards import HOME
 
@@ -151,6 +158,11 @@ class Visit(Admitted, frozen=True, kw_only=True):
     menu: Sequence[MenuEntry] = ()
     runs_installation: bool = False
 
+    def check_installation(self) -> None:
+        """Refuse a person who may not see other tenants."""
+        if not self.runs_installation:
+            raise ForbiddenTenantError(DEFAULT_TENANT)
+
     @property
     def may_operate(self) -> bool:
         return self.caller.may(Scope.OPERATE)
@@ -250,6 +262,15 @@ class Chosen(msgspec.Struct, frozen=True):
 def write_query(query: Mapping[str, object]) -> str:
     chosen = {name: value for name, value in query.items() if value not in {None, ""}}
     return f"?{urlencode(chosen, doseq=True)}" if chosen else ""
+
+
+def keep_cookie(visit: Visit, answer: Response, name: str, value: str, **kept: int) -> None:
+    """Send a cookie for the pages alone."""
+    is_secure = visit.request.url.scheme == "https"
+    path = root_of(visit.request) + HOME
+    answer.set_cookie(
+        name, value, path=path, secure=is_secure, httponly=True, samesite="strict", **kept
+    )
 
 
 def name_target(visit: Visit) -> str:

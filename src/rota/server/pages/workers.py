@@ -4,7 +4,6 @@ from typing import Any
 
 from rota.ops.polled import list_pollers_of
 from rota.ops.workers import find_crew
-from rota.server.pages.statuses import make_rows
 from rota.server.pages.visit import Visit
 
 
@@ -14,7 +13,7 @@ async def read_workers(visit: Visit) -> dict[str, Any]:
     return {
         "workers": crew.workers,
         "room": sum(each.worker.concurrency for each in crew.workers),
-        "running": make_rows(crew.running, visit.now),
+        "running": crew.running,
         "ahead_count": crew.ahead_count,
         "has_more": crew.has_more,
         "pollers": await list_pollers_of(store, visit.now, visit.tenant),
