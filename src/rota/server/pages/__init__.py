@@ -14,7 +14,7 @@ from rota.server.http.guards import HOME, PageGuard
 from rota.server.pages.audit import read_audit
 from rota.server.pages.calendar import show_calendar
 from rota.server.pages.confirm import carry_out, confirm
-from rota.server.pages.create import create, show_copy, show_new, submit_copy
+from rota.server.pages.create import show_job_form, submit_job_form
 from rota.server.pages.dead_letters import read_letters
 from rota.server.pages.error_groups import act_on_group, read_groups, show_error_group
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
@@ -51,10 +51,10 @@ __all__ = ["page_routes"]
 
 VIEWS: dict[Scope, dict[str, Page]] = {
     Scope.WRITE: {
-        "/jobs/new": show_new,
-        "/jobs/{job_id}/edit": show_copy,
-        "/jobs/{job_id}/retry": show_copy,
-        "/jobs/{job_id}/duplicate": show_copy,
+        "/jobs/new": show_job_form,
+        "/jobs/{job_id}/edit": show_job_form,
+        "/jobs/{job_id}/retry": show_job_form,
+        "/jobs/{job_id}/duplicate": show_job_form,
     },
     Scope.READ: {
         "": show("overview.html", read_overview),
@@ -96,10 +96,10 @@ VIEWS: dict[Scope, dict[str, Page]] = {
 
 FORMS: dict[Scope, dict[str, Page]] = {
     Scope.WRITE: {
-        "/jobs/new": create,
-        "/jobs/{job_id}/edit": submit_copy,
-        "/jobs/{job_id}/retry": submit_copy,
-        "/jobs/{job_id}/duplicate": submit_copy,
+        "/jobs/new": submit_job_form,
+        "/jobs/{job_id}/edit": submit_job_form,
+        "/jobs/{job_id}/retry": submit_job_form,
+        "/jobs/{job_id}/duplicate": submit_job_form,
         "/schedules/new": create_series,
     },
     Scope.READ: {"/preferences": save_preferences},

@@ -5,7 +5,7 @@ payload that does not fit, are edited as JSON.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,7 +28,7 @@ from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import is_dead
 from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names, insert_job
 from rota.server.api.kinds import KindView, describe_kinds
-from rota.server.pages.formats import write_json
+from rota.server.pages.formats import read_wall, write_json
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.schema_form import Group, build_form
 from rota.server.pages.statuses import sign_of
@@ -90,7 +90,7 @@ class Sheet(NamedTuple):
     problem_field: str = ""
 
 
-async def show_new(visit: Visit) -> Response:
+async def _show_new(visit: Visit) -> Response:
     """The form for a new job, or the kinds to choose from."""
     kind = visit.ask("kind").strip()
     if not kind:
@@ -104,22 +104,7 @@ async def show_new(visit: Visit) -> Response:
     return await _render(visit, Sheet(NEW, kind, texts | _show_payload(form, {}), form, view))
 
 
-async def create(visit: Visit) -> Response:
-    """Create the job of the form."""
-    form = await read_form(visit.request)
-    kind = form.one("kind")
-    view = await _find_kind(visit, kind)
-    fields = None if form.one("as") == "json" else _form_of(view)
-    sheet = Sheet(NEW, kind, _read_texts(form), fields, view)
-    try:
-        with api_names():
-            job = await _create(visit, sheet, form)
-    except (InvalidInputError, ConflictError) as error:
-        return await _render(visit, _with_problem(sheet, error))
-    return go_to(visit.link("jobs", job.id, done=NEW.done))
-
-
-async def _create(visit: Visit, sheet: Sheet, form: Form) -> Job:
+async def _create(visit: Visit, sheet: Sheet, form: Form) -> JobId:
     now = visit.clock.now()
     texts = sheet.texts
     run_at = _read_instant(visit, texts["run_at"])
@@ -136,12 +121,14 @@ async def _create(visit: Visit, sheet: Sheet, form: Form) -> Job:
     job = admit_new_job(asked, visit.context, visit.tenant, now)
     entry = AuditedAction(action="create", who=visit.who, why=form.why, job_ids=[job.id])
     await record_action(visit.around, entry)
-    return (await insert_job(visit.context, job, now)).job
+    return (await insert_job(visit.context, job, now)).job.id
 
 
-async def show_copy(visit: Visit) -> Response:
-    """The form to change, retry or duplicate a job, with its values."""
+async def show_job_form(visit: Visit) -> Response:
+    """The form to create a job, or to change, retry or duplicate one with its values."""
     purpose, job = await _find_subject(visit)
+    if job is None:
+        return await _show_new(visit)
     view = await _find_kind(visit, job.kind)
     payload = mask_secrets(job.payload, visit.context.masked_words)
     form = _choose_form(visit, view, payload)
@@ -149,22 +136,25 @@ async def show_copy(visit: Visit) -> Response:
     return await _render(visit, Sheet(purpose, job.kind, texts, form, view, job))
 
 
-async def submit_copy(visit: Visit) -> Response:
-    """Change, retry or duplicate the job as the form says."""
+async def submit_job_form(visit: Visit) -> Response:
+    """Create, change, retry or duplicate a job as the form says."""
     purpose, job = await _find_subject(visit)
     form = await read_form(visit.request)
-    view = await _find_kind(visit, job.kind)
+    kind = form.one("kind") if job is None else job.kind
+    view = await _find_kind(visit, kind)
     fields = None if form.one("as") == "json" else _form_of(view)
-    sheet = Sheet(purpose, job.kind, _read_texts(form), fields, view, job)
+    sheet = Sheet(purpose, kind, _read_texts(form), fields, view, job)
     try:
         with api_names():
-            job_id = await _carry_out(visit, sheet, job, form)
+            job_id = await (
+                _create(visit, sheet, form) if job is None else _copy(visit, sheet, job, form)
+            )
     except (InvalidInputError, ConflictError) as error:
         return await _render(visit, _with_problem(sheet, error))
     return go_to(visit.link("jobs", job_id, done=purpose.done))
 
 
-async def _carry_out(visit: Visit, sheet: Sheet, job: Job, form: Form) -> JobId:
+async def _copy(visit: Visit, sheet: Sheet, job: Job, form: Form) -> JobId:
     changes = _list_changes(visit, sheet, job)
     around = visit.around
     said: dict[str, str | None] = {"who": visit.who, "why": form.why}
@@ -199,8 +189,10 @@ def _list_changes(visit: Visit, sheet: Sheet, job: Job) -> dict[str, Any]:
     return changes
 
 
-async def _find_subject(visit: Visit) -> tuple[Purpose, Job]:
+async def _find_subject(visit: Visit) -> tuple[Purpose, Job | None]:
     """The purpose and the job that the path names, if they go together."""
+    if "job_id" not in visit.request.path_params:
+        return NEW, None
     job = await find_job(visit)
     purpose = _PURPOSES[visit.request.url.path.rpartition("/")[2]]
     if purpose is RETRY and not visit.may_operate:
@@ -278,14 +270,7 @@ def _read_number(text: str) -> Any:
 
 def _read_instant(visit: Visit, text: str) -> datetime | None:
     """The instant of a wall time in the zone of the pages."""
-    if not text.strip():
-        return None
-    try:
-        wall = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        wanted = "must be a date and a time such as 2026-05-01T12:00"
-        raise InvalidJobError("run_at", wanted) from error
-    return (wall if wall.tzinfo else wall.replace(tzinfo=visit.zone)).astimezone(UTC)
+    return read_wall(text.strip(), "run_at", visit.zone) if text.strip() else None
 
 
 def _with_problem(sheet: Sheet, error: RotaError) -> Sheet:

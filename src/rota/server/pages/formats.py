@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from rota.auth.masking import mask_secrets, mask_text
+from rota.errors import InvalidRequestError
 from rota.escape import escape, escape_json
 from rota.jobs import PAUSED_UNTIL
+from rota.triggers.zone import instants_of
 
 LONGEST_SHOWN = 20_000
 LONGEST_EXCERPT = 120
@@ -92,6 +94,18 @@ class Lines(str):
     """Text of several lines, escaped line by line."""
 
     __slots__ = ()
+
+
+def read_wall(text: str, field: str, zone: tzinfo) -> datetime:
+    """A time as browsers send it: the wall time in the zone."""
+    try:
+        wall = datetime.fromisoformat(text)
+    except ValueError as error:
+        reason = f'must be a date and a time such as 2027-03-28T09:00, got "{text[:40]}"'
+        raise InvalidRequestError(field, reason) from error
+    if wall.tzinfo is not None:
+        return wall.astimezone(UTC)
+    return next(iter(instants_of(wall, zone, gap="shift", fold="first")))
 
 
 def write_json(value: object) -> str:

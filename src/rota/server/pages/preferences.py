@@ -49,7 +49,7 @@ async def save_preferences(visit: Visit) -> Response:
     answer = Response(
         status_code=303, headers={"Location": read_target(visit.request, form.one("back"))}
     )
-    keep_cookie(visit, answer, COOKIE, quote(f"{theme} {name}"), max_age=KEPT_SECONDS)
+    keep_cookie(visit, answer, COOKIE, quote(f"{theme} {name}"), KEPT_SECONDS)
     return answer
 
 

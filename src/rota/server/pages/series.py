@@ -1,7 +1,7 @@
 """The page of a series: its past and next runs, and what an operator can do with it."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
 
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from rota.ops.series import (
     list_ended_series,
 )
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
+from rota.server.pages.formats import read_wall
 from rota.server.pages.outlook import (
     show_occurrence,
     show_series_runs,
@@ -32,7 +33,7 @@ from rota.server.pages.rule_form import (
     show_recurrence,
 )
 from rota.server.pages.visit import Form, Visit, read_form
-from rota.triggers.zone import instants_of, load_zone
+from rota.triggers.zone import load_zone
 
 RUNS_AHEAD = 10
 SHOWN_IN_PLAN = 20
@@ -167,7 +168,7 @@ async def _backfill(visit: Visit, form: Form) -> Response:
     context = visit.around
     try:
         zone = visit.shown_zone
-        since, until = _read_wall(form, "since", zone), _read_wall(form, "until", zone)
+        since, until = (read_wall(form.one(name), name, zone) for name in ("since", "until"))
         until = min(until, visit.now)
         plan = await plan_backfill(context, detail.series.id, since, until)
     except RotaError as error:
@@ -237,19 +238,6 @@ def _suggest_range(detail: SeriesDetail, visit: Visit) -> Mapping[str, str]:
         name: f"{at.astimezone(visit.shown_zone):%Y-%m-%dT%H:%M}"
         for name, at in zip(("since", "until"), ends, strict=True)
     }
-
-
-def _read_wall(form: Form, field: str, zone: tzinfo) -> datetime:
-    """A time as browsers send it: the wall time in the zone of the pages."""
-    text = form.one(field)
-    try:
-        wall = datetime.fromisoformat(text)
-    except ValueError as error:
-        reason = f'must be a date and a time such as 2027-03-28T09:00, got "{text[:40]}"'
-        raise InvalidRequestError(field, reason) from error
-    if wall.tzinfo is not None:
-        return wall.astimezone(UTC)
-    return next(iter(instants_of(wall, zone, gap="shift", fold="first")))
 
 
 async def _find(visit: Visit) -> SeriesDetail:

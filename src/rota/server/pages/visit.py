@@ -264,12 +264,19 @@ def write_query(query: Mapping[str, object]) -> str:
     return f"?{urlencode(chosen, doseq=True)}" if chosen else ""
 
 
-def keep_cookie(visit: Visit, answer: Response, name: str, value: str, **kept: int) -> None:
+def keep_cookie(
+    visit: Visit, answer: Response, name: str, value: str, max_age: int | None = None
+) -> None:
     """Send a cookie for the pages alone."""
     is_secure = visit.request.url.scheme == "https"
-    path = root_of(visit.request) + HOME
     answer.set_cookie(
-        name, value, path=path, secure=is_secure, httponly=True, samesite="strict", **kept
+        name,
+        value,
+        max_age,
+        path=root_of(visit.request) + HOME,
+        secure=is_secure,
+        httponly=True,
+        samesite="strict",
     )
 
 
