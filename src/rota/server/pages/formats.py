@@ -1,7 +1,7 @@
 """Times, durations, payloads and errors as text for people."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -11,6 +11,7 @@ from rota.auth.masking import mask_secrets, mask_text
 from rota.errors import InvalidRequestError
 from rota.escape import escape, escape_json
 from rota.jobs import PAUSED_UNTIL
+from rota.ops.queues import QueueLimit, QueueReport
 from rota.triggers.zone import instants_of
 
 LONGEST_SHOWN = 20_000
@@ -165,6 +166,27 @@ def _show_detail(value: object) -> object:
     if isinstance(value, list):
         return " ".join(str(_show_detail(each)) for each in value) or "none"
     return "none" if value is None else value
+
+
+def describe_end(queue: QueueReport) -> str:
+    """How long its due jobs take at the current throughput; nothing if that is not known."""
+    if queue.empty_in_seconds is None or not queue.due_count or queue.pauses:
+        return ""
+    return format_seconds(queue.empty_in_seconds)
+
+
+def describe_limits(limits: Iterable[QueueLimit]) -> list[str]:
+    """The limits of a queue in words."""
+    texts = []
+    for limit in limits:
+        whose = "" if limit.whose == "own" else ", all tenants"
+        if limit.running is not None:
+            texts.append(f"at most {limit.running} running{whose}")
+        if limit.rate_count is not None and limit.rate_seconds is not None:
+            texts.append(f"{limit.rate_count} per {format_seconds(limit.rate_seconds)}{whose}")
+        if limit.ageing_seconds is not None:
+            texts.append(f"priority +1 every {format_seconds(limit.ageing_seconds)}{whose}")
+    return texts
 
 
 def in_words(name: str) -> str:

@@ -1,6 +1,5 @@
 """The queues page, and a page for each queue: numbers, pause and resume, limits."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -17,29 +16,13 @@ from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_que
 from rota.policy.limits import Limit, Rate, key_of
 from rota.rail.settings import clear_limit, list_limits, set_limit
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.formats import format_seconds
 from rota.server.pages.overview import draw_throughput
 from rota.server.pages.ranges import count_ended, read_spans
 from rota.server.pages.responses import go_to, render_page, stream_page
-from rota.server.pages.statuses import SIGNS, Sign
+from rota.server.pages.statuses import LATE, NO_WORKER, SIGNS, Sign, sign_of
 from rota.server.pages.visit import Form, Visit, read_form
 
-_IDLE = Sign("idle", "dashed", "quiet")
-_WORKS = Sign("working", "play", "blue")
-_LATE = Sign("late", "clock", "amber")
-_ALONE = Sign("no worker", "alert", "red")
-_LATE_SECONDS = 300
-
-
-class QueueRow(NamedTuple):
-    """A queue, its state, and its limits in words."""
-
-    queue: QueueReport
-    sign: Sign
-    limits: Sequence[str]
-    empty_in: str
-    spark: str = ""
-    allows: Sequence[str] = ()
+_RED_FIRST = (NO_WORKER, SIGNS[JobState.STALLED], LATE, SIGNS[JobState.PAUSED])
 
 
 async def read_queues(visit: Visit) -> dict[str, Any]:
@@ -47,22 +30,11 @@ async def read_queues(visit: Visit) -> dict[str, Any]:
         "queues", lambda: list_queues(visit.store, visit.clock, visit.tenant)
     )
     ended = count_ended((await read_spans(visit)).stats, lambda part: part.queue)
-    rows = [
-        make_row(it)._replace(spark=draw_spark(ended[it.queue]), allows=_list_actions(visit, it))
-        for it in found
-    ]
-    rows.sort(key=_rank)
+    found = sorted(found, key=lambda it: (_rank(sign_of(it, visit.now)), it.queue))
     return {
-        "rows": rows,
+        "rows": [(it, draw_spark(ended[it.queue]), _list_actions(visit, it)) for it in found],
         "not_due": ",".join(NOT_DUE),
     }
-
-
-def make_row(queue: QueueReport) -> QueueRow:
-    seconds = queue.empty_in_seconds
-    is_known = seconds is not None and queue.due_count and not queue.pauses
-    empty_in = format_seconds(seconds) if seconds is not None and is_known else ""
-    return QueueRow(queue, _sign_of(queue), _describe_limits(queue), empty_in)
 
 
 def _list_actions(visit: Visit, queue: QueueReport) -> list[str]:
@@ -72,35 +44,9 @@ def _list_actions(visit: Visit, queue: QueueReport) -> list[str]:
     return list(dict.fromkeys(it.action for it in orders if it.applies_to(queue)))
 
 
-def _rank(row: QueueRow) -> tuple[int, str]:
-    """What is red first."""
-    order = (_ALONE, SIGNS[JobState.STALLED], _LATE, SIGNS[JobState.PAUSED])
-    return order.index(row.sign) if row.sign in order else len(order), row.queue.queue
-
-
-def _sign_of(queue: QueueReport) -> Sign:
-    if queue.pauses:
-        return SIGNS[JobState.PAUSED]
-    if queue.stalled_count:
-        return SIGNS[JobState.STALLED]
-    if queue.due_count and not queue.worker_count:
-        return _ALONE
-    if queue.late_seconds > _LATE_SECONDS:
-        return _LATE
-    return _WORKS if queue.running_count or queue.due_count else _IDLE
-
-
-def _describe_limits(queue: QueueReport) -> list[str]:
-    texts = []
-    for limit in queue.limits:
-        whose = "" if limit.whose == "own" else ", all tenants"
-        if limit.running is not None:
-            texts.append(f"at most {limit.running} running{whose}")
-        if limit.rate_count is not None and limit.rate_seconds is not None:
-            texts.append(f"{limit.rate_count} per {format_seconds(limit.rate_seconds)}{whose}")
-        if limit.ageing_seconds is not None:
-            texts.append(f"priority +1 every {format_seconds(limit.ageing_seconds)}{whose}")
-    return texts
+def _rank(sign: Sign) -> int:
+    """What is red comes first."""
+    return _RED_FIRST.index(sign) if sign in _RED_FIRST else len(_RED_FIRST)
 
 
 async def show_queue(visit: Visit) -> Response:
@@ -128,7 +74,6 @@ async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> di
     ours = spans.only(lambda part: part.queue == name)
     return {
         "not_due": ",".join(NOT_DUE),
-        "row": make_row(queue),
         "chart": draw_throughput(ours, is_whole=False),
         "spans": spans,
         "own_pause": next((it for it in queue.pauses if it.whose == "own"), None),

@@ -1,4 +1,4 @@
-"""The state of a job, a series, a task or a run as a word, a shape and a tone."""
+"""The state of a job, a queue, a series, a task or a run as a word, a shape and a tone."""
 
 from datetime import UTC, datetime, timedelta
 from functools import singledispatch
@@ -7,9 +7,11 @@ from typing import NamedTuple
 from rota.jobs import Ending, Job, JobState, JobStatus, find_state
 from rota.jobs.job_state import StateFacts, judge_state
 from rota.ops.overview import Failure
+from rota.ops.queues import QueueReport
 from rota.ops.series import SeriesRun, SeriesSummary
 from rota.ops.tasks import TaskSummary
 from rota.scheduler.history import TaskRun
+from rota.telemetry.health import LATE_AFTER
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -41,6 +43,10 @@ SIGNS = {state: Sign(state.value, *look) for state, look in _LOOKS.items()}
 FAILED = Sign("failed", "cross", "red")
 """For an attempt, or a run of a task: a job that has failed for good is in a state of its own."""
 
+NO_WORKER = Sign("no worker", "alert", "red")
+LATE = Sign("late", "clock", "amber")
+_WORKING = Sign("working", "play", "blue")
+_IDLE = Sign("idle", "dashed", "quiet")
 _SKIPPED = Sign("skipped", "slash", "amber")
 _INTERRUPTED = Sign("interrupted", "alert", "amber")
 _ENDED = Sign("ended", "check", "quiet")
@@ -62,6 +68,19 @@ def _of_job(job: Job, now: datetime) -> Sign:
 @sign_of.register
 def _of_failure(failure: Failure, _now: datetime) -> Sign:
     return sign_of_end(JobStatus.FAILED, None if failure.ending is None else Ending(failure.ending))
+
+
+@sign_of.register
+def _of_queue(queue: QueueReport, _now: datetime) -> Sign:
+    if queue.pauses:
+        return SIGNS[JobState.PAUSED]
+    if queue.stalled_count:
+        return SIGNS[JobState.STALLED]
+    if queue.due_count and not queue.worker_count:
+        return NO_WORKER
+    if queue.late_seconds > LATE_AFTER.total_seconds():
+        return LATE
+    return _WORKING if queue.running_count or queue.due_count else _IDLE
 
 
 @sign_of.register

@@ -26,6 +26,8 @@ from rota.ops.explanation import name_error
 from rota.server.pages.charts import Box
 from rota.server.pages.formats import (
     Lines,
+    describe_end,
+    describe_limits,
     excerpt,
     format_count,
     format_distance,
@@ -266,6 +268,8 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "excerpt": _excerpt,
     "in_words": in_words,
     "details": show_details,
+    "limits": describe_limits,
+    "empty_in": describe_end,
     "error_line": name_error,
     "moment": _moment,
     "local": _local,
