@@ -80,3 +80,23 @@ def test_wrong_parts_are_refused_by_name(fields: dict[str, Any], field: str) -> 
     with pytest.raises(InvalidInputError, match=f"^{field} must") as refused:
         Spread(**fields)
     assert refused.value.details["field"] == field
+
+
+def test_spreading_may_begin_with_the_first_job() -> None:
+    assert Spread(exact_count=0).exact_count == 0
+
+
+def test_a_gate_that_soon_closes_again_is_asked_eight_times() -> None:
+    asked: list[datetime] = []
+
+    class NeverOpen:
+        def judge(self, job: Any, now: datetime, *, notifies: bool) -> Closed:  # noqa: ARG002 - the protocol
+            asked.append(now)
+            return HELD
+
+    spread = spread_out(
+        NeverOpen(), JOBS[0], HELD, MIDNIGHT, notifies=True, over_for=timedelta(minutes=5)
+    )
+    assert spread == HELD
+    assert len(asked) == 8
+    assert asked == sorted(asked, reverse=True)
