@@ -1,4 +1,4 @@
-"""A Flask shop that enqueues jobs. A worker beside it runs them.
+"""A Flask shop that enqueues jobs. A separate worker runs them.
 
 Run both on one store::
 

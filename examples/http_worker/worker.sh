@@ -1,7 +1,7 @@
 #!/bin/sh
 # A worker in a shell script: leases jobs over HTTP, runs them one at a time, reports their outcomes.
 #
-# Needs curl and jq. Set ROTA_URL and ROTA_TOKEN (with the scope "write"); the rest is optional:
+# Needs curl and jq. Set ROTA_URL and ROTA_TOKEN (with the scope "worker"); the rest is optional:
 #
 #   ROTA_URL=http://127.0.0.1:8080 ROTA_TOKEN=rota_... ./worker.sh
 #
