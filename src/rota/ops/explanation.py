@@ -24,7 +24,7 @@ from rota.rail.settings import list_gates, list_limits
 from rota.stores.documents import decode_body
 from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
-from rota.stores.protocol import Document, QueueDepth
+from rota.stores.protocol import JobStore, QueueDepth
 from rota.triggers.zone import load_zone
 
 LONGEST_ERROR = 300
@@ -265,15 +265,21 @@ class JobFacts(NamedTuple):
         return show(instant, zone_of(self.job))
 
 
+async def read_job(store: JobStore, tenant: str, job_id: object) -> Job:
+    """The tenant's job with that id. Raises JobNotFoundError when there is none."""
+    named = read_id(job_id, "job_id")
+    job = (await store.get(tenant, [named])).get(named)
+    if job is None:
+        raise JobNotFoundError(named)
+    return job
+
+
 async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: object) -> JobFacts:
     """Read the facts about a job.
 
     Raises JobNotFoundError when the tenant has no job with that id.
     """
-    named = read_id(job_id, "job_id")
-    job = (await store.get(tenant, [named])).get(named)
-    if job is None:
-        raise JobNotFoundError(named)
+    job = await read_job(store, tenant, job_id)
     follower, stand_in = _follower_id(job), replacement_id(job)
     kin = await store.get(tenant, [*job.dependencies, follower, stand_in])
     has_ended = job.status.is_terminal
@@ -307,7 +313,9 @@ async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     return Snapshot(
         board=make_gate_settings(gates.entries),
         limits=tuple(limits),
-        buckets={key: it for key in kept if (it := _read_bucket(kept[key])) is not None},
+        buckets={  # one that cannot be read counts as full
+            key: it for key in kept if (it := decode_body(kept[key], Bucket, None)) is not None
+        },
         running_counts=_count_running(job.tenant, everybody, own),
         workers=tuple(workers),
         depth=next((it for it in own if it.queue == job.queue), None),
@@ -364,8 +372,3 @@ def _count_running(
     counts = {(tenant, queue): count for queue, count in mine.items()}
     counts |= {(_OTHERS, it.queue): it.running_count - mine.get(it.queue, 0) for it in everybody}
     return counts
-
-
-def _read_bucket(document: Document) -> Bucket | None:
-    """None for an unreadable bucket, which counts as full."""
-    return decode_body(document, Bucket, None)

@@ -49,8 +49,10 @@ class IndexWriter:
         self.state, self._version = await read_state(self._store, self._tenant)
         self.is_new = self._version is None
 
-    async def commit(self, state: IndexState) -> None:
-        """Replace the state."""
+    async def commit(self, state: IndexState, used: Collection[int] = ()) -> None:
+        """Replace the state. The parts with the numbers ``used`` are no longer only reserved."""
+        reserved = tuple(each for each in state.reserved if each not in used)
+        state = replace(state, reserved=reserved)
         write = DocumentWrite(STATES, self._tenant, self._version, encode_state(state))
         await self._store.write_all([write])
         self.state, self._version = state, write.next_version
@@ -115,10 +117,6 @@ class IndexWriter:
         reserved = (*self.state.reserved, number)
         await self.commit(replace(self.state, next_number=number + 1, reserved=reserved))
         return number
-
-    def without_reserved(self, used: Collection[int]) -> tuple[int, ...]:
-        """The reserved numbers that are still not in use."""
-        return tuple(each for each in self.state.reserved if each not in used)
 
     async def _write(self, writes: Sequence[DocumentWrite]) -> None:
         for start in range(0, len(writes), WRITTEN_AT_ONCE):

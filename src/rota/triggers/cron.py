@@ -252,6 +252,13 @@ class CronTrigger:
         except CronCalculationError:
             return None
 
+    def previous_at(self, instant: datetime, /) -> datetime | None:
+        """The last occurrence at or before ``instant``; None when there was none."""
+        try:
+            return self.cron.previous_at(instant, self.zone, gap=self.gap, fold=self.fold)
+        except CronCalculationError:
+            return None
+
 
 Dialect = Literal["posix", "posix-multiline", "extended"]
 """Five strict fields separated by spaces and tabs; the same on several lines; and the standard
