@@ -257,13 +257,14 @@ async def _read_again(
     around: RailContext, waiting: Sequence[VersionedSchedule]
 ) -> list[VersionedSchedule]:
     """The same schedules as they are now. One that is gone is ended: it may have begun here."""
-    left: list[VersionedSchedule] = []
-    for each in waiting:
-        present = await find_schedule(around.store, each.schedule.tenant, each.schedule.name)
-        if present is None or present.schedule.series_id != each.schedule.series_id:
-            await end_series(around, each.schedule)
-        left += _unsettled(present, each.schedule)
-    return left
+    return [left for each in waiting for left in await _reread(around, each.schedule)]
+
+
+async def _reread(around: RailContext, tried: StoredSchedule) -> list[VersionedSchedule]:
+    present = await find_schedule(around.store, tried.tenant, tried.name)
+    if present is None or present.schedule.series_id != tried.series_id:
+        await end_series(around, tried)
+    return _unsettled(present, tried)
 
 
 def _unsettled(present: VersionedSchedule | None, tried: StoredSchedule) -> list[VersionedSchedule]:
@@ -289,12 +290,8 @@ async def _record(
     answers = await around.store.write_each(writes)
     changed: list[VersionedSchedule] = []
     for (_, after), answer in zip(done, answers, strict=True):
-        if answer is not None:
-            continue
-        present = await find_schedule(around.store, after.tenant, after.name)
-        if present is None or present.schedule.series_id != after.series_id:
-            await end_series(around, after)
-        changed += _unsettled(present, after)
+        if answer is None:
+            changed += await _reread(around, after)
     return changed
 
 

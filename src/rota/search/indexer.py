@@ -25,6 +25,7 @@ from rota.search.index import (
     OpenJob,
     OpenPage,
     Parts,
+    Pause,
     SearchedStore,
     SegmentMark,
     find_candidates,
@@ -165,7 +166,7 @@ class TenantTurn:
         tenant: str,
         writer: IndexWriter,
         clock: Clock,
-        pause: Callable[[], Awaitable[None]],
+        pause: Pause,
     ) -> None:
         self._store = store
         self._tenant = tenant

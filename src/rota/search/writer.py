@@ -1,6 +1,6 @@
 """Writes the index of one tenant. Every change of its state is one write that may be refused."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from rota.search.index import (
     IndexState,
     OpenJob,
     OpenPage,
+    Pause,
     SearchedStore,
     SegmentMark,
     encode_open,
@@ -27,8 +28,6 @@ from rota.search.segments import Segment, encode_head
 from rota.stores.protocol import DocumentWrite
 
 WRITTEN_AT_ONCE = 32
-
-Pause = Callable[[], Awaitable[None]]
 
 
 class IndexWriter:
