@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import wraps
 from random import Random
 from threading import Lock
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
@@ -178,6 +179,7 @@ def _with_faults(verb: Verb[Arguments, Result]) -> Verb[Arguments, Result]:
     """A method that calls the same verb of the inner store, with its fault."""
     name = verb.__name__
 
+    @wraps(verb)
     async def call(self: Any, /, *given: Arguments.args, **named: Arguments.kwargs) -> Result:
         inner: Callable[Arguments, Awaitable[Result]] = getattr(self._inner, name)
         struck: Result = await self._striker.suffer(name, lambda: inner(*given, **named))

@@ -17,6 +17,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from rota.clock.protocol import Clock
@@ -79,6 +80,7 @@ def _ask_home(verb: Verb[Arguments, Answer]) -> Verb[Arguments, Answer]:
     """The verb as the home shard answers it. A connection of the caller's is to that shard."""
     name = verb.__name__
 
+    @wraps(verb)
     async def call(self: Any, *given: Any, **named: Any) -> Any:
         return await getattr(self.members.home, name)(*given, **named)
 
@@ -89,6 +91,7 @@ def _ask_shard(verb: Verb[Arguments, Answer], *, writes: bool = False) -> Verb[A
     """The verb as the shard of its tenant answers it."""
     name = verb.__name__
 
+    @wraps(verb)
     async def call(self: Any, tenant: str, *given: Any, **named: Any) -> Any:
         shard = await self.locate(tenant, writes=writes)
         return await getattr(shard, name)(tenant, *given, **named)
