@@ -280,7 +280,7 @@ async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: objec
     Raises JobNotFoundError when the tenant has no job with that id.
     """
     job = await read_job(store, tenant, job_id)
-    follower, stand_in = _follower_id(job), replacement_id(job)
+    follower, stand_in = derive_job_id(job.id, occurrence_of(job)), replacement_id(job)
     kin = await store.get(tenant, [*job.dependencies, follower, stand_in])
     has_ended = job.status.is_terminal
     return JobFacts(
@@ -303,7 +303,8 @@ async def _read_failures(store: RailStore, tenant: str, job_id: JobId) -> list[A
 
 async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     """Read the gates, limits and workers that apply to the job's tenant and queue."""
-    limits = [it for it in (await list_limits(store)).limits if _concerns(it, job)]
+    scopes = scopes_of(job.tenant, job.queue)
+    limits = [it for it in (await list_limits(store)).limits if (it.tenant, it.queue) in scopes]
     rated = [key_of(it.tenant, it.queue) for it in limits if it.rate is not None]
     kept = await store.read(BUCKETS, rated) if rated else {}
     own, gates, workers = await gather(
@@ -331,20 +332,16 @@ async def find_culprits(store: RailStore, job: Job) -> tuple[Job, ...]:
         met.update(asked)
         left = []
         for each in (await store.get(job.tenant, asked)).values():
-            if each.status is JobStatus.FAILED or _was_cancelled(each):
+            if each.status is JobStatus.FAILED or each.ending is Ending.CANCELLED:
                 found[each.id] = each
             elif each.status in _DEAD_ENDS:
                 left.extend(each.dependencies)
     return tuple(found.values())
 
 
-def _was_cancelled(job: Job) -> bool:
-    return job.ending is Ending.CANCELLED
-
-
 def _may_be_audited(job: Job) -> bool:
     """Whether the audit log, which is long, may explain more than the job record."""
-    if _was_cancelled(job) or job.is_paused:
+    if job.ending is Ending.CANCELLED or job.is_paused:
         return True
     return job.status is JobStatus.READY and job.updated_at > job.created_at
 
@@ -354,14 +351,6 @@ async def _find_audit(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
     if job.origin is None:
         return await find_audit_entries(store, job.tenant, [job.id], job.created_at)
     return await find_audit_entries(store, job.tenant, [job.id, job.origin], _LONG_AGO)
-
-
-def _follower_id(job: Job) -> JobId:
-    return derive_job_id(job.id, occurrence_of(job))
-
-
-def _concerns(limit: Limit, job: Job) -> bool:
-    return (limit.tenant, limit.queue) in scopes_of(job.tenant, job.queue)
 
 
 def _count_running(

@@ -138,7 +138,7 @@ async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[Queu
         _report(
             stand(depths.get(queue) or QueueDepth(queue=queue), workers, now),
             ended.get(queue, (0, 0)),
-            _slots(queue, workers),
+            sum(it.concurrency for it in workers if is_chosen(queue, it.queues)),
             [it for it in limits if it.queue == queue],
         )
         for queue in sorted(names)
@@ -184,10 +184,6 @@ def stand(depth: QueueDepth, workers: Sequence[WorkerPresence], now: datetime) -
 
 def works_for(worker: WorkerPresence, tenant: str) -> bool:
     return is_chosen(tenant, worker.tenants)
-
-
-def _slots(queue: str, workers: Iterable[WorkerPresence]) -> int:
-    return sum(it.concurrency for it in workers if is_chosen(queue, it.queues))
 
 
 def _report(

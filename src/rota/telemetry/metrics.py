@@ -88,7 +88,7 @@ class Metrics:
         self._registry = prometheus.REGISTRY if registry is None else registry
         self._by_tenant = by_tenant
         self._kinds, self._queues, self._tenants = (BoundedLabel(label_limit) for _ in range(3))
-        self._jobs = _JobMetrics(self._registry, _label_names(by_tenant=by_tenant))
+        self._jobs = _JobMetrics(self._registry, (*LABELS, "tenant") if by_tenant else LABELS)
         self._process = ProcessMetrics(self._registry)
         self._store: StoreMetrics | None = None
 
@@ -179,7 +179,8 @@ class _JobMetrics:
     def add(self, event: JobEvent, counted: tuple[Counter, ...], labels: Labels) -> None:
         series = self._series.get(labels)
         if series is None:  # looking it up in each metric costs more than everything else
-            series = self._series[labels] = self._make_series(labels)
+            duration, wait = self._durations.labels(*labels), self._waits.labels(*labels)
+            series = self._series[labels] = _Series({}, duration, wait)
         for name in counted:
             counter = series.counters.get(name)
             if counter is None:
@@ -191,9 +192,6 @@ class _JobMetrics:
         series.wait.observe(timed.wait_ms / _MILLISECONDS)
         if timed.handler_ms is not None:
             series.duration.observe(timed.handler_ms / _MILLISECONDS)
-
-    def _make_series(self, labels: Labels) -> "_Series":
-        return _Series({}, self._durations.labels(*labels), self._waits.labels(*labels))
 
 
 class _Series(NamedTuple):
@@ -283,7 +281,3 @@ def prometheus_name(name: Counter) -> str:
     if name not in COUNTERS:
         raise KeyError(name)
     return f"rota_{name.replace('.', '_')}"
-
-
-def _label_names(*, by_tenant: bool) -> Labels:
-    return (*LABELS, "tenant") if by_tenant else LABELS

@@ -114,7 +114,7 @@ class RecurrenceRule:
         check_limit(limit)
         after = instant_seconds(nearest_utc(start, "start"))
         upto = min(instant_seconds(nearest_utc(end, "end")), CALENDAR_END - 1)
-        return self._walk(after, upto, limit)
+        return islice(map(as_instant, self._walk_seconds(after, upto)), limit)
 
     def describe(self) -> str:
         """The rule in words, such as "Every 2 weeks on Monday at 18:00"."""
@@ -160,9 +160,6 @@ class RecurrenceRule:
 
     def _day_of(self, at: int) -> int:
         return (at + self.frame.offset_at(at)) // DAY
-
-    def _walk(self, after: int, upto: int, limit: int | None) -> Iterator[datetime]:
-        return islice(map(as_instant, self._walk_seconds(after, upto)), limit)
 
     def _walk_seconds(self, after: int, upto: int) -> Iterator[int]:
         search, is_plain = self._search, not (self.added or self._exclusion_count)

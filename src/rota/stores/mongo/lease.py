@@ -318,7 +318,11 @@ class ReadySet:
         self, tenant: str, raws: Sequence[Raw], limit: int, spread: Spread, *, is_all: bool
     ) -> None:
         if self._request.is_selective:
-            self._unfit |= {raw["_id"] for raw in raws if not _fits(raw, self._request)}
+            self._unfit |= {
+                raw["_id"]
+                for raw in raws
+                if "kind" in raw and not self._request.accepts(raw["kind"], raw.get("label"))
+            }
         start = spread.choose_start(limit, [raw["priority"] for raw in raws]) if raws else 0
         self._first[tenant] = [raw["_id"] for raw in raws[start:]]
         if is_all:
@@ -516,10 +520,6 @@ def _runnable(request: LeaseRequest) -> Raw:
     """Jobs that the caller can run. Jobs of earlier versions do not show their kind."""
     choices = {"kind": request.kinds, "label": request.labels}
     return {field: {"$in": [*names, None]} for field, names in choices.items() if names is not None}
-
-
-def _fits(raw: Raw, request: LeaseRequest) -> bool:
-    return "kind" not in raw or request.accepts(raw["kind"], raw.get("label"))
 
 
 def _in_queues(queues: Collection[str] | None) -> Raw:
