@@ -315,13 +315,8 @@ def make_first_job(schedule: StoredSchedule) -> Job | None:
     request = JobRequest(
         name=schedule.name,
         kind=definition.kind,
-        queue=definition.queue,
-        payload=definition.payload,
-        priority=definition.priority,
-        retry_policy=definition.retry,
-        notifies=definition.notifies,
-        label=definition.label,
         recurrence=first,
+        **_job_fields(definition),
     )
     job = admit_job(request, job_id=schedule.series_id, now=now, tenant=schedule.tenant)
     return replace(job, recurrence=recurrence)
@@ -340,7 +335,7 @@ async def _adjust(around: RailContext, schedule: StoredSchedule) -> StoredSchedu
     if recurrence is None:
         await end_series(around, schedule)
         return replace(schedule, is_settled=True)
-    fields = _series_fields(schedule, recurrence)
+    fields = {RESCHEDULE: recurrence, **_job_fields(schedule.definition)}
     for _ in range(ROUND_LIMIT):
         live = await _find_live(around, schedule)
         if not live:
@@ -351,10 +346,9 @@ async def _adjust(around: RailContext, schedule: StoredSchedule) -> StoredSchedu
     raise _outrun(schedule)
 
 
-def _series_fields(schedule: StoredSchedule, recurrence: Recurrence) -> dict[str, Any]:
-    definition = schedule.definition
+def _job_fields(definition: ScheduleDefinition) -> dict[str, Any]:
+    """What the definition says about each job of its series."""
     return {
-        RESCHEDULE: recurrence,
         "queue": definition.queue,
         "payload": definition.payload,
         "priority": definition.priority,

@@ -119,9 +119,7 @@ class DueHeap:
 
     def reconsider(self, task: Task) -> None:
         """Queue a task now, and again when its retry is due."""
-        if not task.is_queued:
-            task.is_queued = True
-            self._queue.append(task)
+        self._enqueue((task,))
         retry_at = task.state.retry_due_at
         if retry_at is not None:
             heapq.heappush(self._retries, (retry_at, next(self._order), task))

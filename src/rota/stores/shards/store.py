@@ -283,11 +283,10 @@ class ShardedStore(ClosableStore):
 
     async def _apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         parts = self._split(changes, [change.job.tenant for change in changes])
-
-        async def apply(name: str, shard: OpenStore) -> list[Applied]:
-            return await shard.apply(list(parts[name].values()), now)
-
-        answers = _join_parts(parts, await self.members.ask_each(parts, apply))
+        applied = await self.members.ask_each(
+            parts, lambda name, shard: shard.apply(list(parts[name].values()), now)
+        )
+        answers = _join_parts(parts, applied)
         self._held.forget(change.job_id for change in changes)
         return answers
 
@@ -325,11 +324,10 @@ class ShardedStore(ClosableStore):
         """See ``OpenStore.preview_lease``."""
         names = await self._names_of(request.tenants)
         closed = self.view.placement.closed_on
-
-        async def preview(name: str, shard: OpenStore) -> LeasePreview:
-            return await shard.preview_lease(close_tenants(request, closed(name)), now)
-
-        previews = await self.members.ask_available(names, preview)
+        previews = await self.members.ask_available(
+            names,
+            lambda name, shard: shard.preview_lease(close_tenants(request, closed(name)), now),
+        )
         return merge.merge_previews(previews.values(), request.after_tenant)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
@@ -381,11 +379,10 @@ class ShardedStore(ClosableStore):
     ) -> datetime | None:
         """See ``JobStore.next_due_at``; shards that are not available are left out."""
         names = await self._names_of(tenants)
-
-        async def find(_: str, shard: OpenStore) -> datetime | None:
-            return await shard.next_due_at(now, queues, tenants)
-
-        return merge.earliest((await self.members.ask_available(names, find)).values())
+        found = await self.members.ask_available(
+            names, lambda _, shard: shard.next_due_at(now, queues, tenants)
+        )
+        return merge.earliest(found.values())
 
     def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
@@ -404,11 +401,10 @@ class ShardedStore(ClosableStore):
         """See ``JobStore.prune``. Each shard looks at an equal part of the jobs, at least one."""
         self._refuse_when_unusable()
         share = max(1, check_count(limit) // len(self.members))
-
-        async def prune(_: str, shard: OpenStore) -> Pruned:
-            return await shard.prune(ended_before, share, expiry, after)
-
-        answers = list((await self.members.ask_all(prune)).values())
+        pruned = await self.members.ask_all(
+            lambda _, shard: shard.prune(ended_before, share, expiry, after)
+        )
+        answers = list(pruned.values())
         left = limit - sum(each.looked for each in answers)
         for index, shard in enumerate(self.members.values()):
             place = answers[index].place
@@ -452,11 +448,10 @@ class ShardedStore(ClosableStore):
         parts: dict[str, list[Record]] = {}
         for record in records:
             parts.setdefault(self._name_for(record), []).append(record)
-
-        async def load(name: str, shard: OpenStore) -> int:
-            return await shard.load(parts[name], now)
-
-        return sum((await self.members.ask_each(parts, load)).values())
+        loaded = await self.members.ask_each(
+            parts, lambda name, shard: shard.load(parts[name], now)
+        )
+        return sum(loaded.values())
 
     def _name_for(self, record: Record) -> str:
         if isinstance(record, KeptDocument):
@@ -470,11 +465,7 @@ class ShardedStore(ClosableStore):
     async def describe_shards(self, now: datetime) -> tuple[list[ShardReport], list[MoveReport]]:
         """See ``Sharded.describe_shards``."""
         placement = await self._current()
-
-        async def survey(_: str, shard: OpenStore) -> list[QueueDepth]:
-            return await shard.survey(now)
-
-        depths = await self.members.ask_available(self.members, survey)
+        depths = await self.members.ask_available(self.members, lambda _, shard: shard.survey(now))
         placed = Counter(placement.exceptions.values())
         home = next(iter(self.members))
         shards = [
