@@ -9,7 +9,7 @@ import msgspec
 
 from rota.clock.protocol import Clock
 from rota.fleet.presence import list_workers
-from rota.jobs import JobFilter, JobStatus
+from rota.jobs import Job, JobFilter, JobStatus
 from rota.ops.explanation import format_duration, show
 from rota.ops.holds import Hold, find_holds
 from rota.ops.queues import QueueStanding, stand, works_for
@@ -224,17 +224,18 @@ def _merge(
 async def _find_failures(store: RailStore, tenant: str) -> tuple[Failure, ...]:
     page = await store.find(tenant, JobFilter(status=JobStatus.FAILED), limit=FAILURES_SHOWN)
     latest = sorted(page.items, key=lambda job: (job.updated_at, job.id), reverse=True)
-    return tuple(
-        Failure(
-            job_id=job.id,
-            name=job.name,
-            kind=job.kind,
-            queue=job.queue,
-            ended_at=job.updated_at,
-            ending=job.ending,
-            error=job.last_error,
-        )
-        for job in latest
+    return tuple(_view_failure(job) for job in latest)
+
+
+def _view_failure(job: Job) -> Failure:
+    return Failure(
+        job_id=job.id,
+        name=job.name,
+        kind=job.kind,
+        queue=job.queue,
+        ended_at=job.updated_at,
+        ending=job.ending,
+        error=job.last_error,
     )
 
 

@@ -349,21 +349,26 @@ def _judge_rates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
 
 def _judge_workers(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
     workers = snapshot.workers
-    takers = [worker for worker in workers if takes(worker, job)]
     if not workers:
-        text = "No worker is known to run on this store."
-    elif not takers:
-        text = f"No worker takes jobs of queue {job.queue} for its tenant; "
-        text += f"{len(workers)} run on this store."
-    elif not any(_offers(worker, job) for worker in takers):
-        text = f"No worker that takes its queue offers the version label {job.label}: the job "
-        text += "waits until one does."
-    elif not any(serves(worker, job) for worker in takers):
-        text = f"No worker that takes its queue has a handler for the kind {job.kind}: the job "
-        text += "waits until one has."
-    else:
-        return
-    yield Reason(code="no_worker", text=text)
+        yield Reason(code="no_worker", text="No worker is known to run on this store.")
+    elif not any(takes(worker, job) for worker in workers):
+        yield Reason(
+            code="no_worker",
+            text=f"No worker takes jobs of queue {job.queue} for its tenant; "
+            f"{len(workers)} run on this store.",
+        )
+    elif not any(takes(worker, job) and _offers(worker, job) for worker in workers):
+        yield Reason(
+            code="no_worker",
+            text=f"No worker that takes its queue offers the version label {job.label}: the job "
+            "waits until one does.",
+        )
+    elif not any(serves(worker, job) for worker in workers):
+        yield Reason(
+            code="no_worker",
+            text=f"No worker that takes its queue has a handler for the kind {job.kind}: "
+            "the job waits until one has.",
+        )
 
 
 def _scope(limit: Limit) -> str:
