@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rota.jobs import Attempt, Deferral, Ending, JobStatus, Lease, Recurrence, make_job_ids
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
 from rota.testing import a_job
-from rota.testing.portable_store_contract import NOW
+from rota.testing.job_store_fixture import NOW
 
 _SECONDS = st.integers(-(10**6), 10**6).map(lambda number: timedelta(seconds=number / 8))
 _ENDS = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))

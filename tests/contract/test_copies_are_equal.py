@@ -15,7 +15,8 @@ from rota.ops.store_comparison import Phase
 from rota.runtime.store_copy import copy_store
 from rota.stores.protocol import Record
 from rota.testing import VirtualClock
-from rota.testing.portable_store_contract import NOW, dump_all, expect_same
+from rota.testing.job_store_fixture import NOW
+from rota.testing.portable_store_contract import dump_all, expect_same
 
 EXAMPLES = 10
 

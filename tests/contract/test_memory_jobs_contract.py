@@ -1,10 +1,10 @@
 """The memory store, put through the contract of all stores of jobs."""
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

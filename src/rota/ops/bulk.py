@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -113,23 +113,28 @@ async def _plan(context: RailContext, action: BulkAction, jobs: AsyncIterator[Jo
             break
         else:
             chosen.append(job)
+    await _sweep(context.store, context.tenant, now)
+    ids, others = tuple(job.id for job in chosen), dict(passed_over)
+    plan = await _store(context, action, ids, passed_over=others, has_more=has_more)
+    return msgspec.structs.replace(plan, sample=tuple(chosen[:SAMPLE_SIZE]))
+
+
+async def _store(
+    context: RailContext, action: BulkAction, job_ids: tuple[JobId, ...], **others: Any
+) -> BulkPlan:
+    """Make a plan, and store it for a while."""
+    now = context.clock.now()
     plan = BulkPlan(
         id=context.make_id(now),
         action=action,
         made_at=now,
         expires_at=now + KEPT_FOR,
-        job_ids=tuple(job.id for job in chosen),
-        passed_over=dict(passed_over),
-        has_more=has_more,
+        job_ids=job_ids,
+        **others,
     )
-    await _sweep(context.store, context.tenant, now)
-    await _store(context, plan)
-    return msgspec.structs.replace(plan, sample=tuple(chosen[:SAMPLE_SIZE]))
-
-
-async def _store(context: RailContext, plan: BulkPlan) -> None:
     write = DocumentWrite(PLANS, _key(context.tenant, plan.id), None, msgspec.json.encode(plan))
     await context.store.write_all([write])
+    return plan
 
 
 async def take_plan(store: DocumentStore, tenant: str, plan_id: str, now: datetime) -> BulkPlan:
@@ -252,19 +257,8 @@ async def carry_out(context: RailContext, plan_id: str, *, who: str, why: str = 
 
 async def _plan_undo(context: RailContext, done: Sequence[Job]) -> str | None:
     """A plan that submits cancelled jobs again. A series that has ended is not continued."""
-    now = context.clock.now()
     ids = tuple(job.id for job in done if job.recurrence is None)
-    if not ids:
-        return None
-    plan = BulkPlan(
-        id=context.make_id(now),
-        action="restore",
-        made_at=now,
-        expires_at=now + KEPT_FOR,
-        job_ids=ids,
-    )
-    await _store(context, plan)
-    return plan.id
+    return (await _store(context, "restore", ids)).id if ids else None
 
 
 async def _record(context: RailContext, plan: BulkPlan, jobs: Sequence[Job], order: _Order) -> None:

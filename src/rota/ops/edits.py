@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rota.errors import AlreadyRetriedError, InvalidJobError, JobNotFoundError
+from rota.errors import AlreadyRetriedError, InvalidJobError
 from rota.jobs import Job, JobId, JobStatus, amend_job
+from rota.ops.explanation import read_job
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import DeadLetters, Retried, replacement_id
 from rota.rail.jobs import RailContext, find_job
@@ -30,7 +31,7 @@ async def edit_job(
 
     With ``updated_at`` among the changes, JobChangedError is raised if the job has changed since.
     """
-    job = await _read(around, job_id)
+    job = await read_job(around.store, around.tenant, job_id)
     now = around.clock.now()
     amend_job(job, changes, now)  # what it refuses is not recorded
     details = {"fields": sorted(changes.keys() - {"updated_at"})}
@@ -52,7 +53,7 @@ async def duplicate_job(
     It is due now and waits for the same dependencies. It has no idempotency key, and it does not
     recur: a duplicate of a job of a series is a single job.
     """
-    job = await _read(around, job_id)
+    job = await read_job(around.store, around.tenant, job_id)
     now = around.clock.now()
     copy = Job(
         id=around.make_id(now),
@@ -91,7 +92,7 @@ async def retry_edited(
 
     AlreadyRetriedError if the job was retried before: its replacement has other values.
     """
-    job = await _read(around, job_id)
+    job = await read_job(around.store, around.tenant, job_id)
     earlier = await find_job(around, replacement_id(job))
     if earlier is not None:
         raise AlreadyRetriedError(job.id, earlier.id)
@@ -111,10 +112,3 @@ def _check(changes: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in COPIED:
             raise InvalidJobError(name, "cannot be changed in a copy of a job")
     return changes
-
-
-async def _read(around: RailContext, job_id: JobId) -> Job:
-    job = await find_job(around, job_id)
-    if job is None:
-        raise JobNotFoundError(job_id)
-    return job

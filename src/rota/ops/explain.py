@@ -81,7 +81,10 @@ def explain_completed(facts: JobFacts) -> Finding:
         "" if done_at < meant_for else f", and done {format_duration(done_at - meant_for)} later"
     )
     done = Reason(code="succeeded", text=f"{text}.", at=done_at)
-    tries = f", after {_attempts(job.attempt_count)}" if job.attempt_count else ""
+    failed = (
+        "one failed attempt" if job.attempt_count == 1 else f"{job.attempt_count} failed attempts"
+    )
+    tries = f", after {failed}" if job.attempt_count else ""
     sentence = f"It ran, and was done at {facts.show(done_at)}{tries}."
     reasons = [done, *describe_success(facts), *_history(facts), *_links(facts)]
     return Finding("ran", sentence, reasons)
@@ -176,10 +179,11 @@ def _history(facts: JobFacts) -> Iterator[Reason]:
 def describe_attempt(facts: JobFacts, attempt: Attempt) -> Reason:
     """The attempt's number, its worker, how it ended and after which time."""
     error = "." if attempt.error is None else f": {format_error(attempt.error)}"
+    outcome = _OUTCOMES.get(attempt.outcome, attempt.outcome)
     return Reason(
         code="attempt",
         text=f"Attempt {attempt.number} of {facts.job.retry_policy.max_attempts}, on "
-        f"{attempt.worker}, {_outcome(attempt)} at {facts.show(attempt.ended_at)}, after "
+        f"{attempt.worker}, {outcome} at {facts.show(attempt.ended_at)}, after "
         f"{format_attempt_duration(attempt.lasted_for)}{error}",
         at=attempt.started_at,
         until=attempt.ended_at,
@@ -199,14 +203,6 @@ def _links(facts: JobFacts) -> Iterator[Reason]:
         )
     yield from describe_occurrence(job)
     yield from describe_future(facts)
-
-
-def _outcome(attempt: Attempt) -> str:
-    return _OUTCOMES.get(attempt.outcome, attempt.outcome)
-
-
-def _attempts(count: int) -> str:
-    return "one failed attempt" if count == 1 else f"{count} failed attempts"
 
 
 def explain_pending(facts: JobFacts) -> Finding:

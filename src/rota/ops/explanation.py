@@ -24,7 +24,7 @@ from rota.rail.settings import list_gates, list_limits
 from rota.stores.documents import decode_body
 from rota.stores.kernel.limits import scopes_of
 from rota.stores.kernel.unit import Partition
-from rota.stores.protocol import Document, QueueDepth
+from rota.stores.protocol import JobStore, QueueDepth
 from rota.triggers.zone import load_zone
 
 LONGEST_ERROR = 300
@@ -265,16 +265,22 @@ class JobFacts(NamedTuple):
         return show(instant, zone_of(self.job))
 
 
+async def read_job(store: JobStore, tenant: str, job_id: object) -> Job:
+    """The tenant's job with that id. Raises JobNotFoundError when there is none."""
+    named = read_id(job_id, "job_id")
+    job = (await store.get(tenant, [named])).get(named)
+    if job is None:
+        raise JobNotFoundError(named)
+    return job
+
+
 async def read_facts(store: RailStore, now: datetime, tenant: str, job_id: object) -> JobFacts:
     """Read the facts about a job.
 
     Raises JobNotFoundError when the tenant has no job with that id.
     """
-    named = read_id(job_id, "job_id")
-    job = (await store.get(tenant, [named])).get(named)
-    if job is None:
-        raise JobNotFoundError(named)
-    follower, stand_in = _follower_id(job), replacement_id(job)
+    job = await read_job(store, tenant, job_id)
+    follower, stand_in = derive_job_id(job.id, occurrence_of(job)), replacement_id(job)
     kin = await store.get(tenant, [*job.dependencies, follower, stand_in])
     has_ended = job.status.is_terminal
     return JobFacts(
@@ -297,7 +303,8 @@ async def _read_failures(store: RailStore, tenant: str, job_id: JobId) -> list[A
 
 async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     """Read the gates, limits and workers that apply to the job's tenant and queue."""
-    limits = [it for it in (await list_limits(store)).limits if _concerns(it, job)]
+    scopes = scopes_of(job.tenant, job.queue)
+    limits = [it for it in (await list_limits(store)).limits if (it.tenant, it.queue) in scopes]
     rated = [key_of(it.tenant, it.queue) for it in limits if it.rate is not None]
     kept = await store.read(BUCKETS, rated) if rated else {}
     own, gates, workers = await gather(
@@ -307,7 +314,9 @@ async def read_snapshot(store: RailStore, now: datetime, job: Job) -> Snapshot:
     return Snapshot(
         board=make_gate_settings(gates.entries),
         limits=tuple(limits),
-        buckets={key: it for key in kept if (it := _read_bucket(kept[key])) is not None},
+        buckets={  # one that cannot be read counts as full
+            key: it for key in kept if (it := decode_body(kept[key], Bucket, None)) is not None
+        },
         running_counts=_count_running(job.tenant, everybody, own),
         workers=tuple(workers),
         depth=next((it for it in own if it.queue == job.queue), None),
@@ -323,20 +332,16 @@ async def find_culprits(store: RailStore, job: Job) -> tuple[Job, ...]:
         met.update(asked)
         left = []
         for each in (await store.get(job.tenant, asked)).values():
-            if each.status is JobStatus.FAILED or _was_cancelled(each):
+            if each.status is JobStatus.FAILED or each.ending is Ending.CANCELLED:
                 found[each.id] = each
             elif each.status in _DEAD_ENDS:
                 left.extend(each.dependencies)
     return tuple(found.values())
 
 
-def _was_cancelled(job: Job) -> bool:
-    return job.ending is Ending.CANCELLED
-
-
 def _may_be_audited(job: Job) -> bool:
     """Whether the audit log, which is long, may explain more than the job record."""
-    if _was_cancelled(job) or job.is_paused:
+    if job.ending is Ending.CANCELLED or job.is_paused:
         return True
     return job.status is JobStatus.READY and job.updated_at > job.created_at
 
@@ -348,14 +353,6 @@ async def _find_audit(store: RailStore, job: Job) -> tuple[AuditEntry, ...]:
     return await find_audit_entries(store, job.tenant, [job.id, job.origin], _LONG_AGO)
 
 
-def _follower_id(job: Job) -> JobId:
-    return derive_job_id(job.id, occurrence_of(job))
-
-
-def _concerns(limit: Limit, job: Job) -> bool:
-    return (limit.tenant, limit.queue) in scopes_of(job.tenant, job.queue)
-
-
 def _count_running(
     tenant: str, everybody: Sequence[QueueDepth], own: Sequence[QueueDepth]
 ) -> dict[Partition, int]:
@@ -364,8 +361,3 @@ def _count_running(
     counts = {(tenant, queue): count for queue, count in mine.items()}
     counts |= {(_OTHERS, it.queue): it.running_count - mine.get(it.queue, 0) for it in everybody}
     return counts
-
-
-def _read_bucket(document: Document) -> Bucket | None:
-    """None for an unreadable bucket, which counts as full."""
-    return decode_body(document, Bucket, None)

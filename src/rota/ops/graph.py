@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rota.errors import InvalidInputError, JobNotFoundError
+from rota.errors import InvalidInputError
 from rota.jobs import Job, JobId, JobStatus
-from rota.jobs.fields import read_id
+from rota.ops.explanation import read_job
 from rota.rail.jobs import RailStore
 
 MOST_NODES = 1_000
@@ -74,11 +74,7 @@ async def draw_graph(
     if type(limit) is not int or not 1 <= limit <= MOST_NODES:
         reason = f"must be an integer from 1 to {MOST_NODES}, got {limit!r:.40}"
         raise InvalidInputError(f"limit {reason}", {"field": "limit", "reason": reason})
-    named = read_id(job_id, "job_id")
-    job = (await store.get(tenant, [named])).get(named)
-    if job is None:
-        raise JobNotFoundError(named)
-    survey = _Survey(store, job, limit)
+    survey = _Survey(store, await read_job(store, tenant, job_id), limit)
     await survey.walk_lineage()
     await survey.walk_branches()
     return survey.draw()

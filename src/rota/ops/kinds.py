@@ -19,7 +19,7 @@ from rota.policy.gate_settings import KindNotifies
 from rota.rail import settings
 from rota.rail.jobs import RailContext
 from rota.stores.documents import all_documents, decode_body
-from rota.stores.protocol import Document, DocumentStore, DocumentWrite
+from rota.stores.protocol import DocumentStore, DocumentWrite
 
 KINDS = "kinds"
 """The collection; the key of a document is the kind."""
@@ -49,7 +49,7 @@ async def publish_kinds(store: DocumentStore, entries: Mapping[str, KindEntry]) 
     """Write the entries that are new or have changed. Others of the catalogue stay."""
     known = await store.read(KINDS, [*entries]) if entries else {}
     writes = [
-        DocumentWrite(KINDS, kind, _version(known.get(kind)), body)
+        DocumentWrite(KINDS, kind, known[kind].version if kind in known else None, body)
         for kind, body in ((kind, _encode(entry)) for kind, entry in entries.items())
         if kind not in known or known[kind].body != body
     ]
@@ -82,10 +82,6 @@ class Catalogue:
             self._notifying = frozenset(kind for kind, each in kinds.items() if each.notifies)
             self._read_at = now
         return self._notifying
-
-
-def _version(document: Document | None) -> int | None:
-    return None if document is None else document.version
 
 
 CheckPayload: TypeAlias = Callable[[Any], object]

@@ -1,10 +1,11 @@
 """The queues of a tenant: depth, throughput, limits and pauses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from rota.clock.protocol import Clock
 from rota.errors import NotFoundError
@@ -137,7 +138,7 @@ async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[Queu
         _report(
             stand(depths.get(queue) or QueueDepth(queue=queue), workers, now),
             ended.get(queue, (0, 0)),
-            _slots(queue, workers),
+            sum(it.concurrency for it in workers if is_chosen(queue, it.queues)),
             [it for it in limits if it.queue == queue],
         )
         for queue in sorted(names)
@@ -175,13 +176,7 @@ def stand(depth: QueueDepth, workers: Sequence[WorkerPresence], now: datetime) -
     """The standing of a queue, with the workers that serve it."""
     late_for = timedelta(0) if depth.oldest_due_at is None else now - depth.oldest_due_at
     return QueueStanding(
-        queue=depth.queue,
-        due_count=depth.due_count,
-        later_count=depth.later_count,
-        running_count=depth.running_count,
-        stalled_count=depth.stalled_count,
-        dead_count=depth.dead_count,
-        oldest_due_at=depth.oldest_due_at,
+        **asdict(depth),
         late_seconds=late_for.total_seconds(),
         worker_count=sum(is_chosen(depth.queue, it.queues) for it in workers),
     )
@@ -191,17 +186,12 @@ def works_for(worker: WorkerPresence, tenant: str) -> bool:
     return is_chosen(tenant, worker.tenants)
 
 
-def _slots(queue: str, workers: Iterable[WorkerPresence]) -> int:
-    return sum(it.concurrency for it in workers if is_chosen(queue, it.queues))
-
-
 def _report(
     standing: QueueStanding, ended: tuple[int, int], slot_count: int, limits: Sequence[Limit]
 ) -> QueueReport:
     rate = sum(ended) / (MEASURED_FOR / _MINUTE)
-    fields: Mapping[str, object] = msgspec.structs.asdict(standing)
     return QueueReport(
-        **fields,  # type: ignore[arg-type]  # the fields of the standing
+        **asdict(standing),
         succeeded_count=ended[0],
         failed_count=ended[1],
         per_minute=round(rate, 2),

@@ -130,8 +130,9 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
     if job.recurrence is None:
         return
     punctuality = assess_punctuality(job, now)
-    if punctuality.missed_count:
-        many = _occurrences(punctuality.missed_count)
+    count = punctuality.missed_count
+    if count:
+        many = "One occurrence" if count == 1 else f"{count} occurrences"
         yield Reason(
             code="missed",
             text=f"{many} of the series passed without a run; its handler gets the number.",
@@ -208,10 +209,6 @@ def text_of(recurrence: Recurrence) -> str:
     if recurrence.rrule is not None:
         return recurrence.rrule.replace("\r\n", " ").replace("\n", " ")
     return f"every {recurrence.interval}" if recurrence.interval else recurrence.text
-
-
-def _occurrences(count: int) -> str:
-    return "One occurrence" if count == 1 else f"{count} occurrences"
 
 
 def list_holds(job: Job, snapshot: Snapshot, at: datetime) -> list[Reason]:

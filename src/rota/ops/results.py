@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import JobCancelledError, JobFailedError, JobNotFoundError
-from rota.jobs import Attempt, Ending, Job, JobId, JobStatus
+from rota.jobs import Ending, Job, JobId, JobStatus
 from rota.ops.explanation import find_culprits
 from rota.rail.jobs import RailStore
 from rota.stores.protocol import JobStore, Listener, Watchable
@@ -65,7 +65,8 @@ async def read_end(store: RailStore, job: Job) -> Ended:
         culprits = await find_culprits(store, job)
         named = "; ".join(f"{it.kind} {it.id}: {it.last_error}" for it in culprits[:_MOST_NAMED])
         raise JobFailedError(job.id, f"it is blocked by {named or 'a dependency that failed'}")
-    last = _last_failure(await store.attempts(job.tenant, job.id))
+    attempts = reversed(await store.attempts(job.tenant, job.id))
+    last = next((it for it in attempts if it.error is not None), None)
     raise JobFailedError(
         job.id, job.last_error or str(job.ending), None if last is None else last.traceback
     )
@@ -76,10 +77,6 @@ async def _read(store: JobStore, tenant: str, job_id: JobId) -> Job:
     if job_id not in found:
         raise JobNotFoundError(job_id)
     return found[job_id]
-
-
-def _last_failure(attempts: list[Attempt]) -> Attempt | None:
-    return next((it for it in reversed(attempts) if it.error is not None), None)
 
 
 async def _first_of(listener: Listener, looking: Coroutine[Any, Any, None]) -> None:

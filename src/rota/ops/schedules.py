@@ -257,13 +257,14 @@ async def _read_again(
     around: RailContext, waiting: Sequence[VersionedSchedule]
 ) -> list[VersionedSchedule]:
     """The same schedules as they are now. One that is gone is ended: it may have begun here."""
-    left: list[VersionedSchedule] = []
-    for each in waiting:
-        present = await find_schedule(around.store, each.schedule.tenant, each.schedule.name)
-        if present is None or present.schedule.series_id != each.schedule.series_id:
-            await end_series(around, each.schedule)
-        left += _unsettled(present, each.schedule)
-    return left
+    return [left for each in waiting for left in await _reread(around, each.schedule)]
+
+
+async def _reread(around: RailContext, tried: StoredSchedule) -> list[VersionedSchedule]:
+    present = await find_schedule(around.store, tried.tenant, tried.name)
+    if present is None or present.schedule.series_id != tried.series_id:
+        await end_series(around, tried)
+    return _unsettled(present, tried)
 
 
 def _unsettled(present: VersionedSchedule | None, tried: StoredSchedule) -> list[VersionedSchedule]:
@@ -289,12 +290,8 @@ async def _record(
     answers = await around.store.write_each(writes)
     changed: list[VersionedSchedule] = []
     for (_, after), answer in zip(done, answers, strict=True):
-        if answer is not None:
-            continue
-        present = await find_schedule(around.store, after.tenant, after.name)
-        if present is None or present.schedule.series_id != after.series_id:
-            await end_series(around, after)
-        changed += _unsettled(present, after)
+        if answer is None:
+            changed += await _reread(around, after)
     return changed
 
 
@@ -318,13 +315,8 @@ def make_first_job(schedule: StoredSchedule) -> Job | None:
     request = JobRequest(
         name=schedule.name,
         kind=definition.kind,
-        queue=definition.queue,
-        payload=definition.payload,
-        priority=definition.priority,
-        retry_policy=definition.retry,
-        notifies=definition.notifies,
-        label=definition.label,
         recurrence=first,
+        **_job_fields(definition),
     )
     job = admit_job(request, job_id=schedule.series_id, now=now, tenant=schedule.tenant)
     return replace(job, recurrence=recurrence)
@@ -343,7 +335,7 @@ async def _adjust(around: RailContext, schedule: StoredSchedule) -> StoredSchedu
     if recurrence is None:
         await end_series(around, schedule)
         return replace(schedule, is_settled=True)
-    fields = _series_fields(schedule, recurrence)
+    fields = {RESCHEDULE: recurrence, **_job_fields(schedule.definition)}
     for _ in range(ROUND_LIMIT):
         live = await _find_live(around, schedule)
         if not live:
@@ -354,10 +346,9 @@ async def _adjust(around: RailContext, schedule: StoredSchedule) -> StoredSchedu
     raise _outrun(schedule)
 
 
-def _series_fields(schedule: StoredSchedule, recurrence: Recurrence) -> dict[str, Any]:
-    definition = schedule.definition
+def _job_fields(definition: ScheduleDefinition) -> dict[str, Any]:
+    """What the definition says about each job of its series."""
     return {
-        RESCHEDULE: recurrence,
         "queue": definition.queue,
         "payload": definition.payload,
         "priority": definition.priority,

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.clock.idle import call_in_thread
 from rota.errors import InvalidCursorError, JobNotFoundError, RotaError
@@ -141,16 +142,9 @@ def summarize(
         at = max(at, now)
     preview, problem = _preview(recurrence, at, shown)
     last = next(iter(runs), None)
-    return SeriesSummary(
-        id=series_of(job),
-        job_id=job.id,
-        name=job.name,
-        kind=job.kind,
-        queue=job.queue,
-        status=job.status,
+    return replace(
+        _begin_summary(job, recurrence, preview),
         is_paused=job.is_paused,
-        description=preview.description or recurrence.text,
-        recurrence=recurrence,
         next_at=None if job.due_at == PAUSED_UNTIL else job.due_at,
         occurrences=preview.occurrences,
         skipped=preview.skipped,
@@ -164,19 +158,23 @@ def summarize(
 def summarize_ended(last: Job, recurrence: Recurrence) -> SeriesSummary:
     """Summarize a series that has ended. ``last`` is its last job."""
     preview, _ = _preview(recurrence, occurrence_of(last), 1)
+    summary = _begin_summary(last, recurrence, preview)
+    return replace(summary, last_run=view_run(last), ended_at=last.updated_at)
+
+
+def _begin_summary(job: Job, recurrence: Recurrence, preview: Preview) -> SeriesSummary:
+    """What is said of every series, running or ended."""
     return SeriesSummary(
-        id=series_of(last),
-        job_id=last.id,
-        name=last.name,
-        kind=last.kind,
-        queue=last.queue,
-        status=last.status,
+        id=series_of(job),
+        job_id=job.id,
+        name=job.name,
+        kind=job.kind,
+        queue=job.queue,
+        status=job.status,
         is_paused=False,
         description=preview.description or recurrence.text,
         recurrence=recurrence,
         next_at=None,
-        last_run=view_run(last),
-        ended_at=last.updated_at,
     )
 
 

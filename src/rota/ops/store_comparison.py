@@ -59,7 +59,7 @@ _OWN = (UNFINISHED, PROBE)
 _MODULUS = 1 << 128
 
 
-class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+class CopyMark(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a copy. ``is_copied``: everything is copied and must be compared."""
 
     source: str
@@ -78,10 +78,10 @@ async def refuse_unfinished(store: DocumentStore) -> None:
 class MarkedTarget:
     """The target of a copy. Only one copy at a time can write to it."""
 
-    def __init__(self, store: DocumentStore, mark: _Mark, version: int) -> None:
+    def __init__(self, store: DocumentStore, mark: CopyMark, version: int) -> None:
         """Hold the mark found by ``begin``. Version 0 means there was no mark."""
         self._store = store
-        self._mark = mark
+        self.mark = mark
         self._version = version
         self.is_resumed = version > 0
 
@@ -89,7 +89,7 @@ class MarkedTarget:
     async def begin(cls, store: DocumentStore, source: str) -> Self:
         """Mark the store, or take over the mark of an interrupted copy from the same source."""
         found = await find_document(store, UNFINISHED, _KEY)
-        mark = _Mark(source=source) if found is None else _decode(found)
+        mark = CopyMark(source=source) if found is None else _decode(found)
         if mark.source != source:
             raise CopyRefusedError(
                 f"A copy from {mark.source} into the target was begun and is not finished: repeat "
@@ -100,24 +100,11 @@ class MarkedTarget:
         await target._write(mark)
         return target
 
-    @property
-    def cursor(self) -> str | None:
-        """The cursor at which the copy of the source continues."""
-        return self._mark.cursor
-
-    @property
-    def copied_count(self) -> int:
-        return self._mark.copied_count
-
-    @property
-    def is_copied(self) -> bool:
-        return self._mark.is_copied
-
     async def advance(self, cursor: str | None, count: int) -> None:
         """Record progress. Without a cursor, everything is copied."""
-        copied_count = self._mark.copied_count + count
+        copied_count = self.mark.copied_count + count
         await self._write(
-            replace(self._mark, cursor=cursor, copied_count=copied_count, is_copied=cursor is None)
+            replace(self.mark, cursor=cursor, copied_count=copied_count, is_copied=cursor is None)
         )
 
     async def finish(self) -> None:
@@ -131,9 +118,9 @@ class MarkedTarget:
             if await find_document(self._store, UNFINISHED, _KEY) is not None:
                 await self._put(None)
 
-    async def _write(self, mark: _Mark) -> None:
+    async def _write(self, mark: CopyMark) -> None:
         await self._put(msgspec.json.encode(mark))
-        self._mark = mark
+        self.mark = mark
 
     async def _put(self, body: bytes | None) -> None:
         write = DocumentWrite(UNFINISHED, _KEY, self._version or None, body)
@@ -143,9 +130,9 @@ class MarkedTarget:
         self._version = version
 
 
-def _decode(document: Document) -> _Mark:
+def _decode(document: Document) -> CopyMark:
     """The mark; one that a newer version wrote names no source."""
-    return decode_body(document, _Mark, _Mark(source="another store"))
+    return decode_body(document, CopyMark, CopyMark(source="another store"))
 
 
 def without_traces(records: Sequence[Record]) -> list[Record]:

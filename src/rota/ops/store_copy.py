@@ -179,7 +179,7 @@ async def copy_everything(
     """
     if not marked.is_resumed:
         await _refuse_content(target, marked)
-    if not marked.is_copied:
+    if not marked.mark.is_copied:
         await _move(source, target, marked, now, tell)
     tally, differences = await compare(source, target, tell)
     if differences:
@@ -216,9 +216,9 @@ async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:
 async def _move(
     source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
 ) -> None:
-    tell(Phase.COPYING, marked.copied_count)
+    tell(Phase.COPYING, marked.mark.copied_count)
     count = 0
-    async with read_portions(source, marked.cursor) as portions:
+    async with read_portions(source, marked.mark.cursor) as portions:
         async for portion in portions:
             await _load(portion, target, now)
             count += len(portion.records)

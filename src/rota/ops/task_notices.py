@@ -21,7 +21,7 @@ from rota.scheduler.storage import BrokenRecord, StoredTask, find_tasks, scan_ta
 from rota.scheduler.task import TaskPause, TaskState
 from rota.stores.protocol import DocumentStore
 from rota.telemetry.notices import Notice, NoticeConcern
-from rota.triggers.cron import Cron, parse_stored_cron
+from rota.triggers.cron import CronTrigger, parse_stored_cron
 
 TASK_LATE_AFTER = timedelta(minutes=1)
 
@@ -218,28 +218,21 @@ class TaskJudge:
         return None if due_at is None else due_at + after
 
     def _find_last_due(self, expression: str) -> datetime | None:
-        cron = self._parse(expression)
-        if cron is None or self._zone is None:
-            return None
-        try:
-            return cron.previous_at(self.now, self._zone, fold=self._declared.fold)
-        except RotaError:
-            return None
+        trigger = self._read(expression)
+        return None if trigger is None else trigger.previous_at(self.now)
 
     def _next_due(self, expression: str, after: datetime) -> datetime | None:
-        cron = self._parse(expression)
-        if cron is None or self._zone is None:
-            return None
-        try:
-            return cron.next_after(after, self._zone, fold=self._declared.fold)
-        except RotaError:
-            return None
+        trigger = self._read(expression)
+        return None if trigger is None else trigger.next_after(after)
 
-    def _parse(self, expression: str) -> Cron | None:
+    def _read(self, expression: str) -> CronTrigger | None:
+        if self._zone is None:
+            return None
         try:
-            return parse_stored_cron(expression, self._declared.dialect)
+            cron = parse_stored_cron(expression, self._declared.dialect)
         except RotaError:
             return None
+        return CronTrigger(cron, self._zone, fold=self._declared.fold)
 
 
 def _succeeded_until(task: TaskState) -> datetime | None:

@@ -182,29 +182,6 @@ async def _record(
     await record_action(context, AuditedAction(action=action, who=who, why=why, details=noted))
 
 
-class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of a task, before and after."""
-
-    field: str
-    before: str | int
-    after: str | int
-
-
-class TaskProspect(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect of a registration on one task, with its next occurrences before and after.
-
-    ``standing`` is new, kept, changed or removed. ``is_interrupted``: it was running when its
-    scheduler died and would start at once.
-    """
-
-    name: str
-    standing: str
-    is_interrupted: bool
-    changes: tuple[TaskChange, ...]
-    occurrences_before: tuple[datetime, ...]
-    occurrences_after: tuple[datetime, ...]
-
-
 class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of registering exactly these tasks. Nothing has happened yet.
 
@@ -213,7 +190,7 @@ class TaskPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     made_at: datetime
     has_changes: bool
-    tasks: tuple[TaskProspect, ...]
+    tasks: tuple[PlannedTask, ...]
     unreadable: tuple[str, ...] = ()
 
 
@@ -231,7 +208,7 @@ async def plan_tasks(
     return TaskPlan(
         made_at=plan.made_at,
         has_changes=plan.has_changes,
-        tasks=tuple(map(_view_planned, plan.tasks)),
+        tasks=plan.tasks,
         unreadable=plan.unreadable,
     )
 
@@ -244,11 +221,6 @@ async def explain_one_task(
     Raises TaskNotRegisteredError for an unknown name.
     """
     return await explain_task(await read_context(store, clock, zone), name, at)
-
-
-def _view_planned(task: PlannedTask) -> TaskProspect:
-    changes = tuple(TaskChange(**it._asdict()) for it in task.changes)
-    return TaskProspect(**{**msgspec.structs.asdict(task), "changes": changes})
 
 
 def _summarize(

@@ -8,7 +8,7 @@ instant and the id as its key, so that the first of these is the next job. Both 
 together. Workers do not see these jobs, and pollers do not see theirs.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from secrets import randbits
@@ -164,10 +164,7 @@ class PolledJobs:
 
     async def discard(self, job_id: JobId) -> bool:
         """Remove a job in any state. A poller that processes it may finish; it does not recur."""
-        while (found := await self._read(job_id)) is not None:
-            if await self._write(found, None):
-                return True
-        return False
+        return await self._change(job_id, lambda _: True, lambda _: None)
 
     async def lock_next(self, lock_until: datetime, now: datetime) -> PolledJob | None:
         """Lock the next job; see the protocol.
@@ -195,19 +192,30 @@ class PolledJobs:
 
     async def update(self, job: PolledJob, update: JobUpdate, now: datetime) -> bool:
         """Write the update and end the lock; see the protocol."""
-        while (found := await self._read(job.id)) is not None:
-            if not is_locked_by(found[0], job.lock):
-                return False
-            if await self._write(found, update_job(found[0], update, to_utc(now, "now"))):
-                return True
-        return False
+        now = to_utc(now, "now")
+        return await self._change(
+            job.id,
+            lambda found: is_locked_by(found, job.lock),
+            lambda found: update_job(found, update, now),
+        )
 
     async def remove(self, job: PolledJob) -> bool:
         """Remove the job; see the protocol."""
-        while (found := await self._read(job.id)) is not None:
-            if not is_locked_by(found[0], job.lock):
+        return await self._change(
+            job.id, lambda found: is_locked_by(found, job.lock), lambda _: None
+        )
+
+    async def _change(
+        self,
+        job_id: object,
+        may_change: Callable[[Job], bool],
+        decide: Callable[[Job], Job | None],
+    ) -> bool:
+        """Write the job as decided, or remove it; False when it may not change, or is gone."""
+        while (found := await self._read(job_id)) is not None:
+            if not may_change(found[0]):
                 return False
-            if await self._write(found, None):
+            if await self._write(found, decide(found[0])):
                 return True
         return False
 

@@ -104,9 +104,9 @@ class MongoCollectionStore:
             written[self._sleep_until] = update.sleep_until
         if update.auto_remove is not UNSET:
             written[self._paths["auto_remove_field"]] = update.auto_remove
-        if not written:
-            return await self._is_held(job)
         with _translated(self._collection), in_flight():
+            if not written:
+                return await self._collection.find_one(self._held(job), {"_id": 1}) is not None
             answer = await self._collection.update_one(self._held(job), {"$set": written})
         return answer.matched_count > 0
 
@@ -148,10 +148,6 @@ class MongoCollectionStore:
         The driver truncates both dates to the millisecond.
         """
         return {"_id": job.id, self._sleep_until: job.lock}
-
-    async def _is_held(self, job: PolledJob) -> bool:
-        with _translated(self._collection), in_flight():
-            return await self._collection.find_one(self._held(job), {"_id": 1}) is not None
 
     def _read(self, document: Mapping[str, Any], until: datetime) -> PolledJob:
         found = {name: _find(document, path) for name, path in self._paths.items()}

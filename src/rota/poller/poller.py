@@ -210,7 +210,7 @@ class Run:
     async def _begin(self) -> bool:
         """Call ``on_start``. False when it failed; ``started`` then raises the reason."""
         try:
-            await self._hooks.start()
+            await self._hooks.call(self._settings.on_start)
         except Exception as error:  # noqa: BLE001 - start() raises it
             self._started.set_exception(error)
             return False
@@ -222,7 +222,7 @@ class Run:
 
     async def _call_on_stop(self) -> None:
         try:
-            await self._hooks.stop()
+            await self._hooks.call(self._settings.on_stop)
         except Exception as error:
             if self._waiter_count:
                 raise
@@ -251,14 +251,14 @@ class Run:
     async def _become_idle(self) -> None:
         if not self.is_idle:
             self.is_idle = True
-            await self._hooks.idle()
+            await self._hooks.call(self._settings.on_idle)
 
     async def _process(self, job: PolledJob, lock_until: datetime) -> None:
         """Process one document. If that fails, it stays locked and is retried after the lock."""
         self.is_idle, self.is_processing = False, True
         try:
             with self._hooks.report.holding(job, lock_until):
-                await self._hooks.document(job)
+                await self._hooks.call(self._settings.on_document, job)
                 if not await self._reschedule(job) and self._settings.clock.now() >= lock_until:
                     raise LockLostError(job.id, lock_until)
         finally:

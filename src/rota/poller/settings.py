@@ -121,29 +121,18 @@ class Hooks:
             call = call.outer
         return call is not None
 
-    async def start(self) -> None:
-        await self._call(self._settings.on_start)
-
-    async def stop(self) -> None:
-        await self._call(self._settings.on_stop)
-
-    async def idle(self) -> None:
-        await self._call(self._settings.on_idle)
-
-    async def document(self, job: PolledJob) -> None:
-        await self._call(self._settings.on_document, job)
-
     async def error(self, error: BaseException) -> None:
         """Report an error. Without a hook it is logged, so that it is never lost."""
         if self._settings.on_error is None:
             logger.error("%s", error, exc_info=error)
             return
         try:
-            await self._call(self._settings.on_error, error)
+            await self.call(self._settings.on_error, error)
         except Exception:  # the loop continues, whatever it is
             logger.exception("on_error failed while it reported %r", error)
 
-    async def _call(self, hook: Callable[..., object] | None, *arguments: object) -> None:
+    async def call(self, hook: Callable[..., object] | None, *arguments: object) -> None:
+        """Call a hook of this run, if there is one."""
         if hook is None:
             return
         call = _Call(self, _current.get())

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from rota.errors import InvalidInputError, StoreError
+from rota.errors import StoreError
 from rota.scheduler.policy import Override, Removed, SchedulerContext, SchedulerPolicy
 from rota.scheduler.registration import AcceptedTask, Callback
-from rota.stores.documents import find_document
+from rota.stores.documents import decode_body, find_document
 from rota.stores.protocol import DocumentStore, DocumentWrite
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, load_zone
@@ -111,8 +111,4 @@ def _digest(accepted: Sequence[AcceptedTask]) -> str:
 
 async def read_declared(store: DocumentStore) -> DeclaredTasks | None:
     """What the last scheduler declared; None if there was none."""
-    found = await find_document(store, DECLARED, LATEST)
-    try:
-        return None if found is None else msgspec.json.decode(found.body, type=DeclaredTasks)
-    except (msgspec.DecodeError, InvalidInputError):
-        return None
+    return decode_body(await find_document(store, DECLARED, LATEST), DeclaredTasks, None)

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from datetime import datetime, tzinfo
 from itertools import count
 
-from rota.errors import CronCalculationError
 from rota.scheduler.registration import Callback
 from rota.scheduler.task import TaskPause, TaskState
-from rota.triggers.cron import Cron
+from rota.triggers.cron import Cron, CronTrigger
 from rota.triggers.zone import Fold
 
 
@@ -29,14 +28,8 @@ class Schedule:
         self.next_due_at: datetime | None = None
 
     def update(self, now: datetime, zone: tzinfo, fold: Fold) -> None:
-        try:
-            self.last_due_at = self.cron.previous_at(now, zone, fold=fold)
-        except CronCalculationError:
-            self.last_due_at = None
-        try:
-            self.next_due_at = self.cron.next_after(now, zone, fold=fold)
-        except CronCalculationError:
-            self.next_due_at = None
+        trigger = CronTrigger(self.cron, zone, fold=fold)
+        self.last_due_at, self.next_due_at = trigger.previous_at(now), trigger.next_after(now)
 
 
 class Task:
@@ -126,9 +119,7 @@ class DueHeap:
 
     def reconsider(self, task: Task) -> None:
         """Queue a task now, and again when its retry is due."""
-        if not task.is_queued:
-            task.is_queued = True
-            self._queue.append(task)
+        self._enqueue((task,))
         retry_at = task.state.retry_due_at
         if retry_at is not None:
             heapq.heappush(self._retries, (retry_at, next(self._order), task))

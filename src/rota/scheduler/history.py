@@ -4,8 +4,7 @@ History is for people. It is written after the results, in few large writes, and
 up: if the store fails, or if far more tasks end than can be noted, runs are missing from it.
 """
 
-from collections.abc import Iterable
-from datetime import datetime
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -82,7 +81,9 @@ class RunHistory:
         for name, runs in chosen.items():
             found = stored.get(name)
             earlier = decode_body(found, _RUNS, ())
-            body = _encode(sort_runs([*earlier, *runs])[: self._kept_count])
+            # A clock that was set back does not lose a run.
+            newest_first = sorted([*earlier, *runs], key=attrgetter("started_at"), reverse=True)
+            body = _encode(newest_first[: self._kept_count])
             version = None if found is None else found.version
             writes.append(DocumentWrite(HISTORY, name, version, body))
         answers = await self._store.write_each(writes)
@@ -99,12 +100,3 @@ async def read_history(store: DocumentStore, name: str) -> tuple[TaskRun, ...]:
     """The last runs of a task, newest first."""
     found = await find_document(store, HISTORY, name)
     return decode_body(found, _RUNS, ())
-
-
-def sort_runs(runs: Iterable[TaskRun]) -> list[TaskRun]:
-    """Newest first. A clock that was set back does not lose a run."""
-    return sorted(runs, key=_started_at, reverse=True)
-
-
-def _started_at(run: TaskRun) -> datetime:
-    return run.started_at

@@ -17,6 +17,7 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.fleet.identity import HOST, process_started
 from rota.fleet.presence import SignOfLife
+from rota.stores.documents import decode_body
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 
 INSTANCES = "scheduler.instances"
@@ -130,9 +131,8 @@ class Presence:
             wake_local_instances(self._store)
 
     def _is_alive(self, document: Document) -> bool:
-        try:
-            announced = msgspec.json.decode(document.body, type=Announcement)
-        except msgspec.DecodeError:
+        announced = decode_body(document, Announcement, None)
+        if announced is None:
             return False
         if announced.host == HOST:
             if announced.process_id == os.getpid():

@@ -30,7 +30,7 @@ from rota.scheduler.registration import AcceptedTask
 from rota.scheduler.storage import BrokenRecord, find_tasks, scan_tasks
 from rota.scheduler.task import TaskPause, TaskState, decide_start
 from rota.stores.protocol import DocumentStore
-from rota.triggers.cron import Cron, parse_stored_cron
+from rota.triggers.cron import Cron, CronTrigger, parse_stored_cron
 from rota.triggers.zone import Fold, instants_of, to_utc, wall_time
 
 OCCURRENCES_SHOWN = 5
@@ -192,16 +192,10 @@ class Question(NamedTuple):
         return f"{local:%a %Y-%m-%d %H:%M:%S %Z}"
 
     def last_due_at(self, instant: datetime) -> datetime | None:
-        try:
-            return self.cron.previous_at(instant, self.zone, fold=self.fold)
-        except CronCalculationError:
-            return None
+        return CronTrigger(self.cron, self.zone, fold=self.fold).previous_at(instant)
 
     def next_due_at(self, instant: datetime) -> datetime | None:
-        try:
-            return self.cron.next_after(instant, self.zone, fold=self.fold)
-        except CronCalculationError:
-            return None
+        return CronTrigger(self.cron, self.zone, fold=self.fold).next_after(instant)
 
     def matches(self, instant: datetime) -> bool:
         try:
@@ -340,9 +334,7 @@ def _judge_off_schedule(question: Question, at: datetime) -> tuple[Answer, list[
 def _judge_past_occurrence(question: Question, at: datetime) -> tuple[Answer, list[str]]:
     state = question.state
     answered_until = state.answered_until
-    if state.registered_at is not None and at < state.registered_at.replace(
-        second=0, microsecond=0
-    ):
+    if state.registered_at is not None and at < _to_minute(state.registered_at):
         registered = question.show(state.registered_at)
         return "did not run", [f"It was due, but the task was registered later, at {registered}."]
     if question.pause is not None and question.pause.skips(at) and at > question.pause.at:
@@ -399,7 +391,7 @@ def _describe_history(question: Question) -> list[str]:
 
 def _describe_showing(question: Question, at: datetime) -> list[str]:
     """Mention it when the wall clock shows this minute twice."""
-    wall = wall_time(at, question.zone).replace(second=0, microsecond=0)
+    wall = _to_minute(wall_time(at, question.zone))
     shown = instants_of(wall, question.zone, gap="skip", fold="both")
     if len(shown) < 2:
         return []

@@ -50,7 +50,7 @@ class Standing(Enum):
     CHANGED = "changed"
 
 
-class FieldChange(NamedTuple):
+class FieldChange(msgspec.Struct, frozen=True):
     """One field of a task's configuration, before and after."""
 
     field: str

@@ -3,7 +3,7 @@
 import heapq
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple, Protocol
@@ -40,6 +40,10 @@ MOST_BLOCKS = 8
 """A range of terms in more blocks of a segment says nothing: then jobs themselves are read."""
 
 READ_AHEAD = 512
+
+
+Pause = Callable[[], Awaitable[None]]
+"""Called often while the index is written, so that other work gets its turn."""
 
 
 class SearchedStore(DocumentStore, JobStore, Protocol):
@@ -119,7 +123,7 @@ def _part_before(mark: SegmentMark, place: Place) -> float:
     return min(max((place.age - mark.newest.age) / length, 0.0), 1.0)
 
 
-_encode = msgspec.msgpack.Encoder().encode
+encode_state = encode_open = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(IndexState).decode
 _decode_open = msgspec.msgpack.Decoder(list[OpenJob]).decode
 
@@ -136,14 +140,6 @@ async def read_state(store: DocumentStore, tenant: str) -> StoredState:
     if document is None:
         return StoredState(IndexState(), None)
     return StoredState(_decode_state(document.body), document.version)
-
-
-def encode_state(state: IndexState) -> bytes:
-    return _encode(state)
-
-
-def encode_open(jobs: Sequence[OpenJob]) -> bytes:
-    return _encode(jobs)
 
 
 async def read_open(store: DocumentStore, key: str) -> tuple[list[OpenJob], int]:
@@ -299,13 +295,13 @@ async def find_candidates(
 ) -> Candidates:
     """The indexed jobs behind a place that may match all clauses."""
     marks = [mark for mark in state.segments if after is None or mark.oldest > after]
-    heads = await parts.read_heads(marks)
-    chosen = await _choose_numbers(parts, list(zip(marks, heads, strict=True)), clauses)
-    cut = await _find_cuts(parts, list(zip(marks, heads, strict=True)), after)
+    segments = list(zip(marks, await parts.read_heads(marks), strict=True))
+    rows = await _read_rows(parts, segments, clauses)
+    cut = await _find_cuts(parts, segments, after)
     sources: list[_Source] = []
-    for mark, numbers in zip(marks, chosen, strict=True):
+    for mark, head in segments:
         start = cut.get(mark.number, 0)
-        left = numbers >> start << start
+        left = _match(mark, head, clauses, rows) >> start << start
         if left:
             bound = mark.newest if after is None else max(mark.newest, after)
             sources.append(_Source(mark, left, bound))
@@ -340,14 +336,6 @@ Segments = Sequence[tuple[SegmentMark, SegmentHead]]
 Rows = Mapping[tuple[int, int], Sequence[Row]]
 
 
-async def _choose_numbers(
-    parts: Parts, segments: Segments, clauses: Sequence[Clause]
-) -> list[Numbers]:
-    """For each segment the numbers of the jobs that may match."""
-    rows = await _read_rows(parts, segments, clauses)
-    return [_match(mark, head, clauses, rows) for mark, head in segments]
-
-
 async def _read_rows(parts: Parts, segments: Segments, clauses: Sequence[Clause]) -> Rows:
     """The blocks that the clauses need, by the numbers of their segment and their own."""
     asked = [
@@ -369,6 +357,7 @@ def _list_asked(head: SegmentHead, clause: Clause) -> list[tuple[TermRange, rang
 
 
 def _match(mark: SegmentMark, head: SegmentHead, clauses: Sequence[Clause], rows: Rows) -> Numbers:
+    """The numbers of the jobs in a segment that may match all clauses."""
     left: Numbers = (1 << mark.job_count) - 1
     for clause in clauses:
         asked = _list_asked(head, clause)

@@ -25,6 +25,7 @@ from rota.search.index import (
     OpenJob,
     OpenPage,
     Parts,
+    Pause,
     SearchedStore,
     SegmentMark,
     find_candidates,
@@ -165,7 +166,7 @@ class TenantTurn:
         tenant: str,
         writer: IndexWriter,
         clock: Clock,
-        pause: Callable[[], Awaitable[None]],
+        pause: Pause,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -224,10 +225,7 @@ class TenantTurn:
     ) -> None:
         """Add a segment of these jobs, and remember those that have not ended."""
         writer, now = self._writer, self._clock.now()
-        marks, pages = list[SegmentMark](), list[OpenPage]()
-        if jobs:
-            terms = {place_of(job): list_terms(job) for job in jobs}
-            marks.append(await writer.add_segment(build_segment(terms), now))
+        marks, pages = await self._add_segment(jobs), list[OpenPage]()
         opened = [_open_job(job) for job in jobs if not job.status.is_terminal]
         for start in range(0, len(opened), PAGE_LENGTH):
             part = opened[start : start + PAGE_LENGTH]
@@ -240,9 +238,16 @@ class TenantTurn:
                 ranges=state.ranges if ranges is None else ranges,
                 segments=(*state.segments, *marks),
                 pages=(*state.pages, *pages),
-                reserved=writer.without_reserved(used),
-            )
+            ),
+            used,
         )
+
+    async def _add_segment(self, jobs: Sequence[Job]) -> list[SegmentMark]:
+        """Store a segment of these jobs, if there are any."""
+        if not jobs:
+            return []
+        segment = build_segment({place_of(job): list_terms(job) for job in jobs})
+        return [await self._writer.add_segment(segment, self._clock.now())]
 
     async def _merge(self) -> None:
         """Merge neighbours of similar size, as long as there are enough of them."""
@@ -267,8 +272,8 @@ class TenantTurn:
                 state,
                 segments=(*(each for each in state.segments if each not in marks), *made),
                 retired=(*state.retired, *marks),
-                reserved=writer.without_reserved([each.number for each in made]),
-            )
+            ),
+            [each.number for each in made],
         )
 
     async def _keep_existing(self, places: Sequence[Place]) -> list[Place]:
@@ -304,11 +309,7 @@ class TenantTurn:
                 if not job.status.is_terminal:
                     left.append(again)
             await self._pause()
-        marks = list[SegmentMark]()
-        if changed:
-            terms = {place_of(job): list_terms(job) for job in changed}
-            marks.append(await writer.add_segment(build_segment(terms), now))
-        await self._commit_page(page, left, marks)
+        await self._commit_page(page, left, await self._add_segment(changed))
         await writer.replace_page(page, left)
 
     async def _commit_page(
@@ -325,8 +326,8 @@ class TenantTurn:
                 state,
                 segments=(*state.segments, *marks),
                 pages=(*(each for each in state.pages if each != page), *following),
-                reserved=self._writer.without_reserved({each.number for each in marks}),
-            )
+            ),
+            [each.number for each in marks],
         )
 
     async def _look_back(self) -> None:

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 
-from rota.search.index import Parts, SegmentMark
+from rota.search.index import Parts, Pause, SegmentMark
 from rota.search.segments import (
     BlockWriter,
     Place,
@@ -16,9 +16,6 @@ from rota.search.segments import (
 
 READ_AT_ONCE = 8
 GONE = -1
-
-Pause = Callable[[], Awaitable[None]]
-"""Called often, so that other work gets its turn."""
 
 
 async def read_places(

@@ -1,6 +1,6 @@
 """Writes the index of one tenant. Every change of its state is one write that may be refused."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from rota.search.index import (
     IndexState,
     OpenJob,
     OpenPage,
+    Pause,
     SearchedStore,
     SegmentMark,
     encode_open,
@@ -27,8 +28,6 @@ from rota.search.segments import Segment, encode_head
 from rota.stores.protocol import DocumentWrite
 
 WRITTEN_AT_ONCE = 32
-
-Pause = Callable[[], Awaitable[None]]
 
 
 class IndexWriter:
@@ -49,8 +48,10 @@ class IndexWriter:
         self.state, self._version = await read_state(self._store, self._tenant)
         self.is_new = self._version is None
 
-    async def commit(self, state: IndexState) -> None:
-        """Replace the state."""
+    async def commit(self, state: IndexState, used: Collection[int] = ()) -> None:
+        """Replace the state. The parts with the numbers ``used`` are no longer only reserved."""
+        reserved = tuple(each for each in state.reserved if each not in used)
+        state = replace(state, reserved=reserved)
         write = DocumentWrite(STATES, self._tenant, self._version, encode_state(state))
         await self._store.write_all([write])
         self.state, self._version = state, write.next_version
@@ -115,10 +116,6 @@ class IndexWriter:
         reserved = (*self.state.reserved, number)
         await self.commit(replace(self.state, next_number=number + 1, reserved=reserved))
         return number
-
-    def without_reserved(self, used: Collection[int]) -> tuple[int, ...]:
-        """The reserved numbers that are still not in use."""
-        return tuple(each for each in self.state.reserved if each not in used)
 
     async def _write(self, writes: Sequence[DocumentWrite]) -> None:
         for start in range(0, len(writes), WRITTEN_AT_ONCE):

@@ -10,6 +10,9 @@ from rota.stores.protocol import QueueDepth
 SURVEYED = (JobStatus.READY, JobStatus.RUNNING, JobStatus.FAILED)
 """The statuses of the jobs that count."""
 
+COUNTS = ("due_count", "later_count", "running_count", "stalled_count", "dead_count")
+"""The fields of a ``QueueDepth`` that are counts."""
+
 
 def survey_jobs(jobs: Iterable[Job], now: datetime, tenant: str | None = None) -> list[QueueDepth]:
     """The depths of all queues that have jobs, by name."""
@@ -38,6 +41,20 @@ def make_depths(
         )
         for queue, due, later, running, stalled, dead, oldest in rows
     ]
+
+
+def add_depths(
+    depths: Iterable[QueueDepth], label: Callable[[str], str] = str
+) -> dict[str, QueueDepth]:
+    """The depths by queue, or by a label of it. Those with the same label are added up."""
+    total: dict[str, QueueDepth] = {}
+    for depth in depths:
+        name = label(depth.queue)
+        known = total.get(name) or QueueDepth(queue=name)
+        instants = [it for it in (known.oldest_due_at, depth.oldest_due_at) if it is not None]
+        counts = {field: getattr(known, field) + getattr(depth, field) for field in COUNTS}
+        total[name] = QueueDepth(queue=name, oldest_due_at=min(instants, default=None), **counts)
+    return total
 
 
 def _survey_queue(queue: str, jobs: list[Job], now: datetime) -> QueueDepth:

@@ -1,6 +1,6 @@
 """The state of a store, sampled for metrics and judged for findings that need attention."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -153,37 +153,25 @@ class Finding(msgspec.Struct, frozen=True):
 def list_findings(status: StoreStatus, thresholds: Thresholds | None = None) -> list[Finding]:
     """The findings; empty when all is well."""
     limits = thresholds or Thresholds()
-    judged = (
-        _judge_dead_letters(status, limits),
-        _judge_stalled(status, limits),
-        _judge_late(status, limits),
-        judge_unreadable(status.set_aside_count),
-        _judge_pinned(status),
-    )
-    return [finding for finding in judged if finding is not None]
+    return list(_judge(status, limits))
 
 
-def _judge_dead_letters(status: StoreStatus, limits: Thresholds) -> Finding | None:
-    count = status.dead_count
-    if count <= limits.dead_letters:
-        return None
-    return Finding("dead_letters", count, describe_dead(count))
-
-
-def _judge_stalled(status: StoreStatus, limits: Thresholds) -> Finding | None:
-    count = status.stalled_count
-    if count <= limits.stalled:
-        return None
-    return Finding("stalled", count, describe_stalled(count))
-
-
-def _judge_late(status: StoreStatus, limits: Thresholds) -> Finding | None:
+def _judge(status: StoreStatus, limits: Thresholds) -> Iterator[Finding]:
+    if status.dead_count > limits.dead_letters:
+        yield Finding("dead_letters", status.dead_count, describe_dead(status.dead_count))
+    if status.stalled_count > limits.stalled:
+        yield Finding("stalled", status.stalled_count, describe_stalled(status.stalled_count))
     late_for = status.oldest_due_for
-    if late_for <= limits.late_after:
-        return None
-    since = f"{status.oldest_due_at:%Y-%m-%dT%H:%M:%SZ}"
-    text = f"jobs are late: one is due since {since}, for {_in_words(late_for)}"
-    return Finding("late", 1, text)
+    if late_for > limits.late_after:
+        since = f"{status.oldest_due_at:%Y-%m-%dT%H:%M:%SZ}"
+        text = f"jobs are late: one is due since {since}, for {_in_words(late_for)}"
+        yield Finding("late", 1, text)
+    unreadable = judge_unreadable(status.set_aside_count)
+    if unreadable is not None:
+        yield unreadable
+    if status.pinned_by is not None:
+        text = f"the database cannot clear away what is gone: it is kept by {status.pinned_by}"
+        yield Finding("pinned", 1, text)
 
 
 def judge_unreadable(count: int) -> Finding | None:
@@ -194,13 +182,6 @@ def judge_unreadable(count: int) -> Finding | None:
     if count == 1:
         text = "1 record is set aside: it cannot be read, and is kept"
     return Finding("set_aside", count, text)
-
-
-def _judge_pinned(status: StoreStatus) -> Finding | None:
-    if status.pinned_by is None:
-        return None
-    text = f"the database cannot clear away what is gone: it is kept by {status.pinned_by}"
-    return Finding("pinned", 1, text)
 
 
 def describe_dead(count: int) -> str:

@@ -1,9 +1,8 @@
 """Prometheus metrics of one process: from its events, and from samples of its store."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
-from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 from wsgiref.simple_server import WSGIServer
 
@@ -22,6 +21,7 @@ from rota.events import (
     WorkerStopped,
 )
 from rota.stores.protocol import QueueDepth
+from rota.stores.survey import add_depths
 from rota.telemetry.counters import (
     COUNTERS,
     BoundedLabel,
@@ -33,42 +33,11 @@ from rota.telemetry.counters import (
 from rota.telemetry.health import StoreStatus
 from rota.telemetry.stats import BOUNDS_MS, FIELDS
 
-DEPTHS: Mapping[str, Callable[[QueueDepth], int]] = {
-    "due": attrgetter("due_count"),
-    "later": attrgetter("later_count"),
-    "running": attrgetter("running_count"),
-    "stalled": attrgetter("stalled_count"),
-    "dead": attrgetter("dead_count"),
-}
+STATES = ("due", "later", "running", "stalled", "dead")
 """The gauges of each queue. Stalled jobs are part of the running ones."""
 
 IDLE = QueueDepth(queue="")
 """A queue without jobs."""
-
-
-def combine_depths(
-    queues: Iterable[QueueDepth], label: Callable[[str], str]
-) -> dict[str, QueueDepth]:
-    """The queues by label. Queues that share a label are added up."""
-    combined: dict[str, QueueDepth] = {}
-    for depth in queues:
-        name = label(depth.queue)
-        combined[name] = _add(combined.get(name, IDLE), depth, name)
-    return combined
-
-
-def _add(one: QueueDepth, other: QueueDepth, name: str) -> QueueDepth:
-    due_since = [it.oldest_due_at for it in (one, other) if it.oldest_due_at is not None]
-    return QueueDepth(
-        queue=name,
-        due_count=one.due_count + other.due_count,
-        later_count=one.later_count + other.later_count,
-        running_count=one.running_count + other.running_count,
-        stalled_count=one.stalled_count + other.stalled_count,
-        dead_count=one.dead_count + other.dead_count,
-        oldest_due_at=min(due_since, default=None),
-    )
-
 
 try:
     import prometheus_client as prometheus
@@ -119,7 +88,7 @@ class Metrics:
         self._registry = prometheus.REGISTRY if registry is None else registry
         self._by_tenant = by_tenant
         self._kinds, self._queues, self._tenants = (BoundedLabel(label_limit) for _ in range(3))
-        self._jobs = _JobMetrics(self._registry, _label_names(by_tenant=by_tenant))
+        self._jobs = _JobMetrics(self._registry, (*LABELS, "tenant") if by_tenant else LABELS)
         self._process = ProcessMetrics(self._registry)
         self._store: StoreMetrics | None = None
 
@@ -210,7 +179,8 @@ class _JobMetrics:
     def add(self, event: JobEvent, counted: tuple[Counter, ...], labels: Labels) -> None:
         series = self._series.get(labels)
         if series is None:  # looking it up in each metric costs more than everything else
-            series = self._series[labels] = self._make_series(labels)
+            duration, wait = self._durations.labels(*labels), self._waits.labels(*labels)
+            series = self._series[labels] = _Series({}, duration, wait)
         for name in counted:
             counter = series.counters.get(name)
             if counter is None:
@@ -222,9 +192,6 @@ class _JobMetrics:
         series.wait.observe(timed.wait_ms / _MILLISECONDS)
         if timed.handler_ms is not None:
             series.duration.observe(timed.handler_ms / _MILLISECONDS)
-
-    def _make_series(self, labels: Labels) -> "_Series":
-        return _Series({}, self._durations.labels(*labels), self._waits.labels(*labels))
 
 
 class _Series(NamedTuple):
@@ -278,12 +245,12 @@ class StoreMetrics:
         self._show_queues(status.queues, status.taken_at)
 
     def _show_queues(self, queues: Iterable[QueueDepth], now: datetime) -> None:
-        depths = combine_depths(queues, self._label)
+        depths = add_depths(queues, self._label)
         self._shown |= depths.keys()
         for label in self._shown:
             depth = depths.get(label, IDLE)
-            for state, read in DEPTHS.items():
-                self._depth.labels(label, state).set(read(depth))
+            for state in STATES:
+                self._depth.labels(label, state).set(getattr(depth, f"{state}_count"))
             due_at = now if depth.oldest_due_at is None else depth.oldest_due_at
             self._queue_oldest_due.labels(label).set((now - due_at) / _SECOND)
 
@@ -314,7 +281,3 @@ def prometheus_name(name: Counter) -> str:
     if name not in COUNTERS:
         raise KeyError(name)
     return f"rota_{name.replace('.', '_')}"
-
-
-def _label_names(*, by_tenant: bool) -> Labels:
-    return (*LABELS, "tenant") if by_tenant else LABELS

@@ -208,7 +208,14 @@ class StatsRecorder:
         """Add the batch to the stored statistics. Returns whether another writer was faster."""
         try:
             kept = await self._read(batch)
-            writes = [_add_to(place, kept.get(place), more) for place, more in batch.items()]
+            writes = [
+                DocumentWrite(
+                    *place,
+                    kept[place].version if place in kept else None,
+                    _add(place, kept.get(place), more),
+                )
+                for place, more in batch.items()
+            ]
             written = await self._store.write_each(writes)
         except RotaError as error:
             self._note_failure(batch, error)
@@ -230,22 +237,14 @@ class StatsRecorder:
 
     def _note_failure(self, batch: Batch, error: RotaError) -> None:
         if error.details.get("outcome") == "unknown":
-            minutes = [more for place, more in batch.items() if _holds_minutes(place)]
-            self.dropped_count += sum(map(len, minutes))
+            minutes = [place for place in batch if place[0] == STATS and place != TOTALS_PLACE]
+            self.dropped_count += sum(len(batch[place]) for place in minutes)
         else:
             self._wait_again(batch)
 
     def _wait_again(self, batch: Batch) -> None:
         for place, more in batch.items():
             self._waiting.setdefault(place, []).extend(more)
-
-
-def _holds_minutes(place: Place) -> bool:
-    return place[0] == STATS and place != TOTALS_PLACE
-
-
-def _add_to(place: Place, kept: Document | None, more: Sequence[Addend]) -> DocumentWrite:
-    return DocumentWrite(*place, None if kept is None else kept.version, _add(place, kept, more))
 
 
 def _add(place: Place, kept: Document | None, more: Sequence[Addend]) -> bytes:

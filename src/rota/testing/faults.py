@@ -5,7 +5,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Iterable,
+    Coroutine,
     Mapping,
     Sequence,
 )
@@ -13,28 +13,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import wraps
 from random import Random
 from threading import Lock
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
 from rota.clock.protocol import Clock
 from rota.errors import StoreUnavailableError
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
-from rota.jobs.retention import Expiry
+from rota.jobs import JobId
+from rota.stores.opened import OpenStore
 from rota.stores.protocol import (
-    Applied,
     Document,
     DocumentStore,
-    DocumentWrite,
-    EndedPlace,
     HeldLease,
-    Inserted,
     JobStore,
     LeaseKeeper,
-    LeaseRequest,
     Listener,
-    Pruned,
-    QueueDepth,
     Reach,
     TransactionalStore,
 )
@@ -123,6 +117,7 @@ def seeded_faults(
 
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 
 class Striker:
@@ -176,166 +171,27 @@ def _fail_if(fault: Fault, call: StoreCall, *moments: Failure) -> None:
         )
 
 
-class DocumentVerbs:
-    """As the inner store, with faults."""
+Verb: TypeAlias = Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]]
+"""A coroutine method with these arguments."""
 
-    _striker: Striker
-    _documents: TransactionalStore
 
-    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """The inner store's pages, each as a call of its own."""
-        pages = self._documents.scan(collection)
-        while page := await self._striker.suffer("scan", lambda: _next_page(pages)):
-            yield page
+def _with_faults(verb: Verb[Arguments, Result]) -> Verb[Arguments, Result]:
+    """A method that calls the same verb of the inner store, with its fault."""
+    name = verb.__name__
 
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        return await self._striker.suffer("read", lambda: self._documents.read(collection, keys))
+    @wraps(verb)
+    async def call(self: Any, /, *given: Arguments.args, **named: Arguments.kwargs) -> Result:
+        inner: Callable[Arguments, Awaitable[Result]] = getattr(self._inner, name)
+        struck: Result = await self._striker.suffer(name, lambda: inner(*given, **named))
+        return struck
 
-    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        return await self._striker.suffer("write_each", lambda: self._documents.write_each(writes))
-
-    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        await self._striker.suffer("write_all", lambda: self._documents.write_all(writes))
-
-    async def read_within(
-        self, connection: Any, collection: str, keys: Sequence[str]
-    ) -> dict[str, Document]:
-        return await self._striker.suffer(
-            "read_within", lambda: self._documents.read_within(connection, collection, keys)
-        )
-
-    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
-        await self._striker.suffer(
-            "write_within", lambda: self._documents.write_within(connection, writes)
-        )
+    return call
 
 
 async def _next_page(pages: AsyncIterator[Sequence[Document]]) -> Sequence[Document]:
     async for page in pages:
         return page
     return ()
-
-
-class JobVerbs:
-    """As the inner store, with faults."""
-
-    _striker: Striker
-    _jobs: JobStore
-
-    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
-        return await self._striker.suffer("insert", lambda: self._jobs.insert(jobs, now))
-
-    async def insert_within(
-        self, connection: Any, jobs: Sequence[Job], now: datetime
-    ) -> list[Inserted]:
-        return await self._striker.suffer(
-            "insert_within", lambda: self._jobs.insert_within(connection, jobs, now)
-        )
-
-    async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
-        return await self._striker.suffer("lease", lambda: self._jobs.lease(request, now))
-
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        return await self._striker.suffer("extend", lambda: self._jobs.extend(held, until, now))
-
-    def make_keeper(self) -> LeaseKeeper:
-        """The inner store's keeper; its ``extend`` is the verb ``keep``."""
-        return _FaultyKeeper(self._jobs.make_keeper(), self._striker)
-
-    async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
-        return await self._striker.suffer("apply", lambda: self._jobs.apply(changes, now))
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        return await self._striker.suffer(
-            "amend", lambda: self._jobs.amend(tenant, job_id, fields, now)
-        )
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        return await self._striker.suffer("delete", lambda: self._jobs.delete(tenant, job_id))
-
-    async def prune(
-        self,
-        ended_before: datetime,
-        limit: int,
-        expiry: Expiry | None = None,
-        after: EndedPlace | None = None,
-    ) -> Pruned:
-        return await self._striker.suffer(
-            "prune", lambda: self._jobs.prune(ended_before, limit, expiry, after)
-        )
-
-
-class JobQuestions:
-    """As the inner store, with faults."""
-
-    _striker: Striker
-    _jobs: JobStore
-
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        return await self._striker.suffer(
-            "find_expired", lambda: self._jobs.find_expired(now, limit, after)
-        )
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        return await self._striker.suffer(
-            "next_due_at", lambda: self._jobs.next_due_at(now, queues, tenants)
-        )
-
-    @asynccontextmanager
-    async def listen(
-        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
-    ) -> AsyncIterator[Listener]:
-        """The inner store's listener. A wake-up is a call ``wake``; a failing one is lost."""
-        async with self._jobs.listen(queues, tenants) as listener:
-            yield _FaultyListener(listener, self._striker)
-
-    @asynccontextmanager
-    async def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AsyncIterator[Listener]:
-        """As ``listen``, for the end of jobs."""
-        async with self._jobs.listen_for_end(tenant, job_ids) as listener:
-            yield _FaultyListener(listener, self._striker)
-
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        return await self._striker.suffer("results", lambda: self._jobs.results(tenant, job_ids))
-
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        return await self._striker.suffer("get", lambda: self._jobs.get(tenant, job_ids))
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        return await self._striker.suffer(
-            "find", lambda: self._jobs.find(tenant, wanted, cursor, limit)
-        )
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        return await self._striker.suffer("count", lambda: self._jobs.count(tenant, wanted, limit))
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        return await self._striker.suffer("attempts", lambda: self._jobs.attempts(tenant, job_id))
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        return await self._striker.suffer(
-            "find_dependents", lambda: self._jobs.find_dependents(tenant, job_ids, limit)
-        )
-
-    async def survey(self, now: datetime, tenant: str | None = None) -> list[QueueDepth]:
-        return await self._striker.suffer("survey", lambda: self._jobs.survey(now, tenant))
 
 
 class _FaultyKeeper:
@@ -364,7 +220,7 @@ class _FaultyListener:
             is_lost = fault.failure is not None
 
 
-class FaultyStore(DocumentVerbs, JobVerbs, JobQuestions):
+class FaultyStore:
     """A store with injected faults. Closing never fails, and closes the inner store.
 
     It has the verbs of the inner store: documents, and jobs and shared transactions where it has
@@ -375,8 +231,7 @@ class FaultyStore(DocumentVerbs, JobVerbs, JobQuestions):
     def __init__(self, store: DocumentStore, clock: Clock, faults: Faults) -> None:
         self.reach: Reach = store.reach
         self._striker = Striker(clock, faults)
-        whole: Any = store  # a store with fewer verbs is not asked for them
-        self._documents = self._jobs = self._whole = whole
+        self._inner: Any = store  # a store with fewer verbs is not asked for them
 
     async def __aenter__(self) -> Self:
         return self
@@ -392,11 +247,56 @@ class FaultyStore(DocumentVerbs, JobVerbs, JobQuestions):
     def injected(self) -> list[tuple[StoreCall, Fault]]:
         return self._striker.injected
 
-    async def read_clock(self) -> datetime | None:
-        """As the inner store, with faults."""
-        shown: datetime | None = await self._striker.suffer("read_clock", self._whole.read_clock)
-        return shown
+    read = _with_faults(DocumentStore.read)
+    write_each = _with_faults(DocumentStore.write_each)
+    write_all = _with_faults(DocumentStore.write_all)
+    read_within = _with_faults(TransactionalStore.read_within)
+    write_within = _with_faults(TransactionalStore.write_within)
+    read_clock = _with_faults(OpenStore.read_clock)
+    insert = _with_faults(JobStore.insert)
+    insert_within = _with_faults(JobStore.insert_within)
+    lease = _with_faults(JobStore.lease)
+    extend = _with_faults(JobStore.extend)
+    apply = _with_faults(JobStore.apply)
+    amend = _with_faults(JobStore.amend)
+    delete = _with_faults(JobStore.delete)
+    prune = _with_faults(JobStore.prune)
+    find_expired = _with_faults(JobStore.find_expired)
+    next_due_at = _with_faults(JobStore.next_due_at)
+    results = _with_faults(JobStore.results)
+    get = _with_faults(JobStore.get)
+    find = _with_faults(JobStore.find)
+    count = _with_faults(JobStore.count)
+    attempts = _with_faults(JobStore.attempts)
+    find_dependents = _with_faults(JobStore.find_dependents)
+    survey = _with_faults(JobStore.survey)
+
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """The inner store's pages, each as a call of its own."""
+        pages = self._inner.scan(collection)
+        while page := await self._striker.suffer("scan", lambda: _next_page(pages)):
+            yield page
+
+    def make_keeper(self) -> LeaseKeeper:
+        """The inner store's keeper; its ``extend`` is the verb ``keep``."""
+        return _FaultyKeeper(self._inner.make_keeper(), self._striker)
+
+    @asynccontextmanager
+    async def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AsyncIterator[Listener]:
+        """The inner store's listener. A wake-up is a call ``wake``; a failing one is lost."""
+        async with self._inner.listen(queues, tenants) as listener:
+            yield _FaultyListener(listener, self._striker)
+
+    @asynccontextmanager
+    async def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AsyncIterator[Listener]:
+        """As ``listen``, for the end of jobs."""
+        async with self._inner.listen_for_end(tenant, job_ids) as listener:
+            yield _FaultyListener(listener, self._striker)
 
     async def close(self) -> None:
         """Close the inner store."""
-        await self._documents.close()
+        await self._inner.close()

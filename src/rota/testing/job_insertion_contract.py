@@ -43,6 +43,7 @@ from rota.testing.job_store_fixture import (
     everything,
     expect_true,
     find,
+    start,
     statuses,
     take,
 )
@@ -109,8 +110,7 @@ class InsertionContract(JobStoreFixture):
 
     async def test_inserting_again_returns_the_job_as_it_has_become(self, jobs: JobStore) -> None:
         job = a_job()
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         expect(await jobs.insert([job], NOW), [Inserted(leased, is_existing=True)])
 
     async def test_a_long_chain_can_be_inserted(self, jobs: JobStore) -> None:
@@ -232,8 +232,7 @@ class IdempotencyContract(JobStoreFixture):
 
     async def test_an_ended_job_still_stands_for_its_key(self, jobs: JobStore) -> None:
         job = a_job(idempotency_key="key")
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await end(jobs, leased)
         (answer,) = await jobs.insert([a_job(idempotency_key="key")], NOW)
         expect((answer.job.id, answer.job.status), (job.id, JobStatus.COMPLETED))
@@ -269,8 +268,7 @@ class DependenciesContract(JobStoreFixture):
     async def test_a_released_job_is_ready_at_its_own_time(self, jobs: JobStore) -> None:
         parent = a_job()
         child = a_job(dependencies=[parent.id], due_at=NOW + DAY)
-        await jobs.insert([parent, child], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [parent, child])
         applied = await end(jobs, leased, now=NOW + SECOND)
         expect(applied.released, (child.id,))
         kept = await find(jobs, child.id)
@@ -317,8 +315,7 @@ class DependenciesContract(JobStoreFixture):
     ) -> None:
         for _ in range(10):
             parents = [a_job() for _ in range(PARENT_COUNT)]
-            await jobs.insert(parents, NOW)
-            leased = await take(jobs)
+            leased = await start(jobs, parents)
             child = a_job(dependencies=[parent.id for parent in parents])
             await asyncio.gather(
                 end(jobs, leased[0]),
@@ -332,8 +329,7 @@ class DependenciesContract(JobStoreFixture):
     async def test_a_job_that_has_not_ended_releases_no_dependent(self, jobs: JobStore) -> None:
         parent = a_job()
         child = a_job(dependencies=[parent.id])
-        await jobs.insert([parent, child], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [parent, child])
         for outcome in (Snoozed(SECOND), Failed("again")):
             applied = await end(jobs, leased, outcome)
             expect((applied.is_stale, applied.released, applied.blocked), (False, (), ()))
@@ -609,8 +605,7 @@ async def _start_series(
         auto_remove=auto_remove,
         is_paused=is_paused,
     )
-    await jobs.insert([job], NOW)
-    (leased,) = await take(jobs)
+    (leased,) = await start(jobs, [job])
     return leased
 
 

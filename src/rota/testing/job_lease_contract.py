@@ -41,6 +41,7 @@ from rota.testing.job_store_fixture import (
     expect_true,
     find,
     names,
+    start,
     statuses,
     take,
 )
@@ -351,8 +352,7 @@ class FencingContract(JobStoreFixture):
         expect(await statuses(jobs, child), [JobStatus.PENDING])
 
     async def test_a_job_ends_once(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         calls = (end(jobs, leased, outcome) for outcome in (Succeeded(), Failed("no")) * 5)
         answers = await asyncio.gather(*calls)
         expect(sum(not answer.is_stale for answer in answers), 1)
@@ -361,30 +361,26 @@ class FencingContract(JobStoreFixture):
 
     async def test_one_stale_change_does_not_hold_up_the_others(self, jobs: JobStore) -> None:
         waiting = [a_job(), a_job()]
-        await jobs.insert(waiting, NOW)
-        first, second = await take(jobs)
+        first, second = await start(jobs, waiting)
         await jobs.delete("default", first.id)
         answers = await jobs.apply([decide_complete(job, NOW) for job in (first, second)], NOW)
         expect([answer.is_stale for answer in answers], [True, False])
         expect(await statuses(jobs, *waiting), [None, JobStatus.COMPLETED])
 
     async def test_a_change_sees_those_before_it(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         back = decide_hand_back(leased, NOW)
         answers = await jobs.apply([back, decide_cancel(back.job, "no", NOW), back], NOW)
         expect([answer.is_stale for answer in answers], [False, False, True])
 
     async def test_a_change_of_another_tenants_job_is_stale(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         change = decide_complete(replace(leased, tenant="other"), NOW)
         expect((await jobs.apply([change], NOW))[0].is_stale, expected=True)
 
     async def test_a_way_that_is_not_in_the_table_is_refused(self, jobs: JobStore) -> None:
         waiting = [a_job(), a_job()]
-        await jobs.insert(waiting, NOW)
-        first, second = await take(jobs)
+        first, second = await start(jobs, waiting)
         wrong = Change(
             job=replace(second, status=JobStatus.PENDING),
             path=(JobStatus.RUNNING, JobStatus.PENDING),
@@ -420,8 +416,7 @@ class ExpiryContract(JobStoreFixture):
     """Leases are extended, or run out and are found."""
 
     async def test_an_extended_lease_lasts(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         expect(await jobs.extend([_held(leased)], NOW + 5 * MINUTE, NOW), [True])
         expect(await jobs.extend([_held(leased)], NOW + 2 * MINUTE, NOW), [True])
         kept = await find(jobs, leased.id)
@@ -430,8 +425,7 @@ class ExpiryContract(JobStoreFixture):
         expect((await end(jobs, leased)).is_stale, expected=False)
 
     async def test_a_lost_lease_cannot_be_extended(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job() for _ in range(4)], NOW)
-        taken, ended, deleted, kept = await take(jobs)
+        taken, ended, deleted, kept = await start(jobs, [a_job() for _ in range(4)])
         await end(jobs, taken, Interrupted())
         await take(jobs)
         await end(jobs, ended)
@@ -443,8 +437,7 @@ class ExpiryContract(JobStoreFixture):
 
     async def test_a_keeper_extends_leases_from_another_thread(self, jobs: JobStore) -> None:
         """The event loop does not turn while it does: the thread is waited for with a join."""
-        await jobs.insert([a_job() for _ in range(2)], NOW)
-        kept, deleted = await take(jobs)
+        kept, deleted = await start(jobs, [a_job() for _ in range(2)])
         await jobs.delete("default", deleted.id)
         keeper = jobs.make_keeper()
         answers: list[list[bool]] = []
@@ -463,8 +456,7 @@ class ExpiryContract(JobStoreFixture):
         expect(found and found.lease and found.lease.until, NOW + 5 * MINUTE)
 
     async def test_a_lease_has_run_out_after_its_last_instant(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         expect(await jobs.find_expired(NOW + MINUTE, 10), [])
         expect(await jobs.find_expired(NOW + MINUTE + SECOND, 10), [leased])
         await end(jobs, leased)
@@ -482,8 +474,7 @@ class ExpiryContract(JobStoreFixture):
 
     async def test_a_lease_extended_in_time_is_not_lost(self, jobs: JobStore) -> None:
         """The rescuer read an expired lease, but its holder came back first."""
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         late = NOW + 2 * MINUTE
         (expired,) = await jobs.find_expired(late, 1)
         expect(await jobs.extend([_held(leased)], late + MINUTE, late), [True])
@@ -492,8 +483,7 @@ class ExpiryContract(JobStoreFixture):
         expect((await end(jobs, leased, now=late)).is_stale, expected=False)
 
     async def test_a_rescued_job_is_lost_to_its_worker(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job()], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job()])
         late = NOW + 2 * MINUTE
         (expired,) = await jobs.find_expired(late, 1)
         expect((await end(jobs, expired, Lost(), late)).is_stale, expected=False)
@@ -550,16 +540,14 @@ class WakingContract(JobStoreFixture):
 
     async def test_the_next_job_of_a_series_wakes(self, jobs: JobStore) -> None:
         hourly = Recurrence(interval="1h", start=NOW)
-        await jobs.insert([a_job(recurrence=hourly, occurrence_at=NOW)], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job(recurrence=hourly, occurrence_at=NOW)])
         async with jobs.listen() as listener:
             await end(jobs, leased)
             await _heard(asyncio.create_task(listener.wait()))
 
     async def test_the_next_job_beside_a_running_one_wakes(self, jobs: JobStore) -> None:
         hourly = Recurrence(interval="1h", start=NOW, overlap="allow")
-        await jobs.insert([a_job(recurrence=hourly, occurrence_at=NOW)], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [a_job(recurrence=hourly, occurrence_at=NOW)])
         beside = begin_beside(leased, NOW)
         async with jobs.listen() as listener:
             await jobs.apply([] if beside is None else [beside], NOW)

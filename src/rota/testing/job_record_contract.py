@@ -47,6 +47,7 @@ from rota.testing.job_store_fixture import (
     everything,
     find,
     names,
+    start,
     statuses,
     take,
 )
@@ -69,8 +70,7 @@ class ReadingContract(JobStoreFixture):
 
     async def test_other_tenants_jobs_do_not_exist(self, jobs: JobStore) -> None:
         job = a_job(tenant="owner")
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await end(jobs, leased, Failed("secret"))
         expect(await jobs.get("other", [job.id]), {})
         expect((await jobs.find("other")).items, [])
@@ -187,8 +187,7 @@ class FindDependentsContract(JobStoreFixture):
     async def test_whatever_has_become_of_them(self, jobs: JobStore) -> None:
         parent = a_job(retry_policy=RetryPolicy(max_attempts=1))
         child = a_job(dependencies=[parent.id])
-        await jobs.insert([parent, child], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [parent, child])
         await end(jobs, leased, Failed("no"))
         (found,) = await jobs.find_dependents("default", [parent.id], 10)
         expect((found.id, found.status), (child.id, JobStatus.BLOCKED))
@@ -271,8 +270,7 @@ class SurveyContract(JobStoreFixture):
     async def test_dead_letters_are_counted_apart_from_discarded_jobs(self, jobs: JobStore) -> None:
         once = RetryPolicy(max_attempts=1)
         for outcome in (Failed("no"), Discarded("no"), Cancelled("no"), Succeeded()):
-            await jobs.insert([a_job(retry_policy=once, due_at=NOW)], NOW)
-            (leased,) = await take(jobs)
+            (leased,) = await start(jobs, [a_job(retry_policy=once, due_at=NOW)])
             await end(jobs, leased, outcome)
         expect(await jobs.survey(NOW), [QueueDepth(queue="default", dead_count=1)])
 
@@ -354,8 +352,7 @@ class AmendingContract(JobStoreFixture):
 
     async def test_an_amendment_outlives_the_attempt_under_way(self, jobs: JobStore) -> None:
         job = a_job()
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await jobs.amend("default", job.id, {"payload": {"new": 1}}, NOW)
         await end(jobs, leased, Failed("no"))
         kept = await find(jobs, job.id)
@@ -383,8 +380,7 @@ class AmendingContract(JobStoreFixture):
         self, jobs: JobStore
     ) -> None:
         job = a_job(recurrence=_DAILY, occurrence_at=NOW, retry_policy=RetryPolicy(max_attempts=5))
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await jobs.amend("default", job.id, {"retry_policy": RetryPolicy(max_attempts=1)}, NOW)
         ended = await end(jobs, leased, Failed("no"))
         expect(ended.successor and ended.successor.origin, job.id)
@@ -438,8 +434,7 @@ class AmendingContract(JobStoreFixture):
 
     async def test_an_ended_job_is_not_amended(self, jobs: JobStore) -> None:
         job = a_job()
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await end(jobs, leased)
         with pytest.raises(JobEndedError):
             await jobs.amend("default", job.id, {"priority": 1}, NOW)
@@ -463,8 +458,7 @@ class RemovingContract(JobStoreFixture):
 
     async def test_a_deleted_job_is_gone(self, jobs: JobStore) -> None:
         job = a_job()
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await end(jobs, leased, Failed("no"))
         kept = await find(jobs, job.id)
         expect(await jobs.delete("default", job.id), kept)
@@ -479,8 +473,7 @@ class RemovingContract(JobStoreFixture):
         self, jobs: JobStore
     ) -> None:
         job = a_job()
-        await jobs.insert([job], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [job])
         await jobs.delete("default", job.id)
         expect((await end(jobs, leased)).is_stale, expected=True)
         expect(await jobs.find_expired(NOW + DAY, 10), [])
@@ -489,8 +482,7 @@ class RemovingContract(JobStoreFixture):
     async def test_a_job_others_depend_on_is_not_deleted(self, jobs: JobStore) -> None:
         parent = a_job()
         child = a_job(dependencies=[parent.id])
-        await jobs.insert([parent, child], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [parent, child])
         await end(jobs, leased, Discarded("no"))
         with pytest.raises(HasDependentsError) as refusal:
             await jobs.delete("default", parent.id)
@@ -502,8 +494,7 @@ class RemovingContract(JobStoreFixture):
         expect(await everything(jobs), [])
 
     async def test_finished_jobs_are_pruned_after_their_time(self, jobs: JobStore) -> None:
-        await jobs.insert([a_job(name=name) for name in ("1", "2", "3", "runs")], NOW)
-        *ended, _ = await take(jobs)
+        *ended, _ = await start(jobs, [a_job(name=name) for name in ("1", "2", "3", "runs")])
         for leased in ended:
             outcome = Discarded("no") if leased.name == "2" else None
             await end(jobs, leased, outcome, NOW + int(leased.name) * SECOND)

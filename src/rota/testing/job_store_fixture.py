@@ -1,6 +1,6 @@
 """Shared by the tests of the job store contract: an open store and shorthands."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -37,6 +37,12 @@ def a_request(**fields: Any) -> LeaseRequest:
 async def take(jobs: JobStore, now: datetime = NOW, **fields: Any) -> list[Job]:
     """Lease what is due; ``fields`` are those of the request."""
     return await jobs.lease(a_request(**fields), now)
+
+
+async def start(jobs: JobStore, made: Sequence[Job]) -> list[Job]:
+    """Insert jobs, and lease what is due."""
+    await jobs.insert(made, NOW)
+    return await take(jobs)
 
 
 async def end(

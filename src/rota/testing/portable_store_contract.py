@@ -1,7 +1,6 @@
 """``dump`` and ``load``: the content of a store can move to another, which continues with it."""
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
@@ -23,21 +22,18 @@ from rota.jobs import (
 )
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import (
-    Applied,
     DocumentWrite,
     HeldLease,
     KeptDocument,
     KeptJob,
-    LeaseRequest,
     PortableStore,
     Record,
     UnreadableJob,
 )
 from rota.testing.builders import a_job
+from rota.testing.job_store_fixture import MINUTE, NOW, end, take
 from rota.testing.store_contract import StoreFactory, expect
 
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
 LARGE = 1 << 20
 
 
@@ -136,16 +132,17 @@ class GoingOnContract(PortableStoreFixture):
 
     async def test_tokens_go_on_from_where_they_were(self, portable: OpenStore) -> None:
         await portable.load([KeptJob(a_job(name="tried before", last_token=41))], NOW)
-        (leased,) = await _lease(portable)
+        (leased,) = await take(portable)
         expect(leased.last_token, 42)
 
     async def test_a_lease_in_force_stays_its_holders(self, portable: OpenStore) -> None:
         running = _running()
         await portable.load([KeptJob(running)], NOW)
-        expect(await _lease(portable), [])
+        expect(await take(portable), [])
         held = [HeldLease(running.id, 5), HeldLease(running.id, 4)]
         expect(await portable.extend(held, NOW + MINUTE, NOW), [True, False])
-        expect(await _end(portable, running), JobStatus.COMPLETED)
+        ended = (await end(portable, running)).job
+        expect(ended and ended.status, JobStatus.COMPLETED)
 
     async def test_a_lease_that_has_run_out_is_found(self, portable: OpenStore) -> None:
         running = _running()
@@ -163,19 +160,19 @@ class GoingOnContract(PortableStoreFixture):
         parents = [KeptJob(each) for each in (done, first, second)]
         for batch in _turned([parents, [KeptJob(child)]], comes_first == "child"):
             await portable.load(batch, NOW)
-        leased = await _lease(portable)
+        leased = await take(portable)
         expect({job.name for job in leased}, {"first", "second"})
-        answers = [await _settle(portable, job) for job in leased]
+        answers = [await end(portable, job) for job in leased]
         expect([answer.released for answer in answers], [(), (child.id,)])
-        expect([job.name for job in await _lease(portable)], ["child"])
+        expect([job.name for job in await take(portable)], ["child"])
 
     async def test_a_job_with_a_lost_dependency_keeps_waiting(self, portable: OpenStore) -> None:
         parent, lost = a_job(name="parent"), a_job(name="lost")
         child = a_job(name="child", dependencies=[parent.id, lost.id])
         await portable.load([KeptJob(child), KeptJob(parent)], NOW)
-        (leased,) = await _lease(portable)
-        expect((await _settle(portable, leased)).released, ())
-        expect(await _lease(portable), [])
+        (leased,) = await take(portable)
+        expect((await end(portable, leased)).released, ())
+        expect(await take(portable), [])
 
     @pytest.mark.parametrize("comes_first", ["parent", "child"])
     async def test_a_job_others_depend_on_is_not_pruned(
@@ -186,8 +183,8 @@ class GoingOnContract(PortableStoreFixture):
         for batch in _turned([[KeptJob(parent)], [KeptJob(child)]], comes_first == "child"):
             await portable.load(batch, NOW)
         expect((await portable.prune(NOW, 10)).removed, 0)
-        (leased,) = await _lease(portable)
-        await _settle(portable, leased)
+        (leased,) = await take(portable)
+        await end(portable, leased)
         expect((await portable.prune(NOW + MINUTE, 10)).removed, 2)
 
     async def test_the_same_key_is_the_same_job_as_before(self, portable: OpenStore) -> None:
@@ -199,9 +196,9 @@ class GoingOnContract(PortableStoreFixture):
     async def test_a_job_that_is_due_later_is_leased_later(self, portable: OpenStore) -> None:
         later = a_job(name="later", due_at=NOW + MINUTE)
         await portable.load([KeptJob(later)], NOW)
-        expect(await _lease(portable), [])
+        expect(await take(portable), [])
         expect(await portable.next_due_at(NOW), later.due_at)
-        expect([job.id for job in await _lease(portable, NOW + MINUTE)], [later.id])
+        expect([job.id for job in await take(portable, NOW + MINUTE)], [later.id])
 
     async def test_an_unreadable_job_is_kept_and_never_leased(self, portable: OpenStore) -> None:
         parent = a_job(name="ended", status=JobStatus.COMPLETED)
@@ -209,7 +206,7 @@ class GoingOnContract(PortableStoreFixture):
         child = a_job(name="child", dependencies=[unreadable.job_id])
         records: list[Record] = [unreadable, KeptJob(child), KeptJob(parent)]
         await portable.load(records, NOW)
-        expect(await _lease(portable, NOW + MINUTE), [])
+        expect(await take(portable, NOW + MINUTE), [])
         expect((await portable.prune(NOW + MINUTE, 10)).removed, 0)
         expect_same(await dump_all(portable), records)
 
@@ -221,9 +218,9 @@ class GoingOnContract(PortableStoreFixture):
         unreadable = _unreadable(parent)
         child = a_job(name="child", dependencies=[unreadable.job_id])
         await portable.load([unreadable, KeptJob(parent), KeptJob(child)], NOW)
-        (leased,) = await _lease(portable)
+        (leased,) = await take(portable)
         await portable.apply([decide_outcome(leased, outcome, NOW)], NOW)
-        expect(await _lease(portable, NOW + MINUTE), [])
+        expect(await take(portable, NOW + MINUTE), [])
         expect((await portable.prune(NOW + MINUTE, 10)).removed, 0)
         kept = [each for each in await dump_all(portable) if isinstance(each, UnreadableJob)]
         expect(kept, [unreadable])
@@ -342,17 +339,3 @@ def _unreadable(parent: Job) -> UnreadableJob:
 
 def _turned(batches: Sequence[Sequence[Record]], is_turned: bool) -> Sequence[Sequence[Record]]:  # noqa: FBT001 - a condition of the caller's
     return batches[::-1] if is_turned else batches
-
-
-async def _lease(store: OpenStore, now: datetime = NOW) -> list[Job]:
-    return await store.lease(LeaseRequest(worker="other", limit=10, lease_for=MINUTE), now)
-
-
-async def _settle(store: OpenStore, leased: Job) -> Applied:
-    (applied,) = await store.apply([decide_outcome(leased, Succeeded(), NOW)], NOW)
-    return applied
-
-
-async def _end(store: OpenStore, leased: Job) -> JobStatus | None:
-    job = (await _settle(store, leased)).job
-    return None if job is None else job.status

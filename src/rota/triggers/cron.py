@@ -106,7 +106,7 @@ class FieldCron:
         except OverflowError:
             found = None
         if found is None:
-            raise self._no_occurrence(start, "after")
+            raise _no_occurrence(self.text, start, "after")
         return found
 
     def previous_at(
@@ -118,7 +118,7 @@ class FieldCron:
         except OverflowError:
             found = None
         if found is None:
-            raise self._no_occurrence(start, "at or before")
+            raise _no_occurrence(self.text, start, "at or before")
         return found
 
     def matches(
@@ -161,11 +161,12 @@ class FieldCron:
         except OverflowError:
             return
 
-    def _no_occurrence(self, instant: datetime, side: str) -> CronCalculationError:
-        cause = NoOccurrenceError(f"no occurrence {side} {instant.isoformat()} in the calendar")
-        error = CronCalculationError(self.text, instant, cause)
-        error.__cause__ = cause
-        return error
+
+def _no_occurrence(text: str, instant: datetime, side: str) -> CronCalculationError:
+    cause = NoOccurrenceError(f"no occurrence {side} {instant.isoformat()} in the calendar")
+    error = CronCalculationError(text, instant, cause)
+    error.__cause__ = cause
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +191,9 @@ class Every:
     ) -> datetime:
         """``instant`` plus the period, without its fraction of a second."""
         start = nearest_utc(instant)
-        try:
+        with suppress(OverflowError):
             return start.replace(microsecond=0) + self.period
-        except OverflowError:
-            cause = NoOccurrenceError(f"no occurrence after {start.isoformat()} in the calendar")
-            raise CronCalculationError(self.text, start, cause) from cause
+        raise _no_occurrence(self.text, start, "after")
 
     def previous_at(
         self,
@@ -249,6 +248,13 @@ class CronTrigger:
     def next_after(self, instant: datetime, /) -> datetime | None:
         try:
             return self.cron.next_after(instant, self.zone, gap=self.gap, fold=self.fold)
+        except CronCalculationError:
+            return None
+
+    def previous_at(self, instant: datetime, /) -> datetime | None:
+        """The last occurrence at or before ``instant``; None when there was none."""
+        try:
+            return self.cron.previous_at(instant, self.zone, gap=self.gap, fold=self.fold)
         except CronCalculationError:
             return None
 

@@ -124,13 +124,10 @@ def _refuse_extensions(element: str, text: str, field: FieldRange) -> None:
         raise refuse("macro syntax not supported (POSIX violation)", text, field)
     token = _QUARTZ_MARK.search(element) or _QUARTZ_LETTER.search(element)
     if token is not None:
-        raise _refuse_quartz(token[0][0].upper(), text, field)
+        reason = f"Quartz token '{token[0][0].upper()}' not supported (POSIX violation)"
+        raise refuse(reason, text, field)
     if _NAME.search(element) is not None:
         raise refuse("names not supported, use numbers only (POSIX violation)", text, field)
-
-
-def _refuse_quartz(token: str, text: str, field: FieldRange) -> FieldParseError:
-    return refuse(f"Quartz token '{token}' not supported (POSIX violation)", text, field)
 
 
 EVERY: Final = "@every"

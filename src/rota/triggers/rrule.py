@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Protocol, get_args
 
 from rota.errors import InvalidInputError, InvalidRecurrenceRuleError
+from rota.triggers.cron_fields import check_limit
 from rota.triggers.descriptions import describe_rule
 from rota.triggers.rrule_elapsed import ElapsedSearch
 from rota.triggers.rrule_grammar import (
@@ -110,13 +111,10 @@ class RecurrenceRule:
         self, start: datetime, end: datetime, *, limit: int | None = None
     ) -> Iterator[datetime]:
         """The occurrences after ``start`` and not after ``end``, ascending, at most ``limit``."""
-        if limit is not None and limit < 0:
-            raise InvalidInputError(
-                f"limit must not be negative, got {limit}", {"field": "limit", "value": limit}
-            )
+        check_limit(limit)
         after = instant_seconds(nearest_utc(start, "start"))
         upto = min(instant_seconds(nearest_utc(end, "end")), CALENDAR_END - 1)
-        return self._walk(after, upto, limit)
+        return islice(map(as_instant, self._walk_seconds(after, upto)), limit)
 
     def describe(self) -> str:
         """The rule in words, such as "Every 2 weeks on Monday at 18:00"."""
@@ -162,9 +160,6 @@ class RecurrenceRule:
 
     def _day_of(self, at: int) -> int:
         return (at + self.frame.offset_at(at)) // DAY
-
-    def _walk(self, after: int, upto: int, limit: int | None) -> Iterator[datetime]:
-        return islice(map(as_instant, self._walk_seconds(after, upto)), limit)
 
     def _walk_seconds(self, after: int, upto: int) -> Iterator[int]:
         search, is_plain = self._search, not (self.added or self._exclusion_count)

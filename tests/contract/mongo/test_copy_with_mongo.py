@@ -6,12 +6,8 @@ from rota import open_store
 from rota.ops.store_comparison import Phase
 from rota.runtime.store_copy import copy_store
 from rota.testing import VirtualClock
-from rota.testing.portable_store_contract import (
-    NOW,
-    dump_all,
-    expect_same,
-    records_of_every_sort,
-)
+from rota.testing.job_store_fixture import NOW
+from rota.testing.portable_store_contract import dump_all, expect_same, records_of_every_sort
 
 
 def ignore(_phase: Phase, _count: int) -> None:

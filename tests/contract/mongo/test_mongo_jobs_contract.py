@@ -1,10 +1,10 @@
 """The MongoDB store, put through the contract of all stores of jobs on a server."""
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 from tests.servers.mongo import open_mongo
 
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

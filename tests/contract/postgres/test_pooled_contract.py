@@ -5,6 +5,7 @@ advisory locks, wake-ups. test_pooled_whole_contract.py is the rest.
 """
 
 import pytest
+from tests.contract.job_result_contract import EndListeningContract
 
 from rota.runtime.wiring import open_store
 from rota.stores.postgres.address import read_address
@@ -17,7 +18,6 @@ from rota.testing.job_lease_contract import (
     LeasingContract,
     WakingContract,
 )
-from rota.testing.job_result_contract import EndListeningContract
 from rota.testing.job_store_contract import JobStoreFactory
 from rota.testing.portable_store_contract import PortableStoreContract
 from rota.testing.store_contract import LastingStoreContract, StoreContract, StoreFactory

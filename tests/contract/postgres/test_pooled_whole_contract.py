@@ -3,11 +3,11 @@
 import os
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 if "ROTA_TEST_POOLED" not in os.environ:

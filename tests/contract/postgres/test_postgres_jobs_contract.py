@@ -1,11 +1,11 @@
 """The PostgreSQL store, put through the contract of all stores of jobs on a real server."""
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 
 from rota.stores.postgres.address import read_address
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 from tests.contract.shards.factory import open_over_memory, shards_of
 
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from secrets import token_hex
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 from tests.contract.shards.test_shards_on_servers import opener
 from tests.servers.schemas import Schemas
 from tests.servers.shared import new_mongo_database, shared_mongo_url, with_option
 
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 if os.environ.get("ROTA_TEST_SHARDS") != "all":

@@ -5,11 +5,11 @@ store has one of each. Two of one sort: ``test_shards_of_one_sort.py``.
 """
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 from tests.contract.shards.factory import shards_of
 
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import JobStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

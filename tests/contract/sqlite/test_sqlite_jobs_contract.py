@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from tests.contract.job_result_contract import JobResultContract
 
 from rota.stores.protocol import JobStore
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
-from rota.testing.job_result_contract import JobResultContract
 from rota.testing.job_store_contract import JobStoreContract, JobStoreFactory
 
 

@@ -18,12 +18,8 @@ from rota.ops.store_comparison import UNFINISHED
 from rota.runtime.store_copy import copy_store
 from rota.runtime.wiring import inspect_store
 from rota.stores.protocol import DocumentWrite
-from rota.testing.portable_store_contract import (
-    NOW,
-    dump_all,
-    expect_same,
-    records_of_every_sort,
-)
+from rota.testing.job_store_fixture import NOW
+from rota.testing.portable_store_contract import dump_all, expect_same, records_of_every_sort
 from rota.worker import Context, Worker, WorkerSettings
 
 pytestmark = pytest.mark.process

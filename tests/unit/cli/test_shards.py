@@ -12,7 +12,7 @@ from rota import open_store
 from rota.stores.shards.placement import Placement, choose_shard
 from rota.stores.shards.view import Timing
 from rota.testing import a_job
-from rota.testing.portable_store_contract import NOW
+from rota.testing.job_store_fixture import NOW
 
 NAMES = ("one", "two", "three")
 SOURCE = Placement(NAMES).locate("acme")

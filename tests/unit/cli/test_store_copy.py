@@ -16,14 +16,8 @@ from rota.stores.protocol import DocumentWrite, HeldLease, Record
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
 from rota.testing import a_job
-from rota.testing.job_store_fixture import take
-from rota.testing.portable_store_contract import (
-    MINUTE,
-    NOW,
-    dump_all,
-    expect_same,
-    records_of_every_sort,
-)
+from rota.testing.job_store_fixture import MINUTE, NOW, take
+from rota.testing.portable_store_contract import dump_all, expect_same, records_of_every_sort
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from rota.errors import StoreUnavailableError
 from rota.ops.store_comparison import Phase, compare
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Portion
-from rota.testing.portable_store_contract import NOW, records_of_every_sort
+from rota.testing.job_store_fixture import NOW
+from rota.testing.portable_store_contract import records_of_every_sort
 
 
 def ignore(_phase: Phase, _count: int) -> None:

@@ -37,11 +37,11 @@ async def test_a_copy_that_was_cut_off_is_taken_over_where_it_was() -> None:
     assert not first.is_resumed
     await first.advance("here", 5)
     second = await MarkedTarget.begin(store, "a")
-    assert (second.is_resumed, second.cursor, second.copied_count) == (True, "here", 5)
-    assert not second.is_copied
+    assert (second.is_resumed, second.mark.cursor, second.mark.copied_count) == (True, "here", 5)
+    assert not second.mark.is_copied
     await second.advance(None, 2)
     third = await MarkedTarget.begin(store, "a")
-    assert (third.is_copied, third.copied_count) == (True, 7)
+    assert (third.mark.is_copied, third.mark.copied_count) == (True, 7)
 
 
 async def test_one_that_was_marked_and_no_more_is_resumed_too() -> None:

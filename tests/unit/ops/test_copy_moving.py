@@ -13,11 +13,7 @@ from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite, KeptDocument, KeptJob, Portion, Record
 from rota.testing import a_job
 from rota.testing.job_store_fixture import NOW
-from rota.testing.portable_store_contract import (
-    dump_all,
-    expect_same,
-    records_of_every_sort,
-)
+from rota.testing.portable_store_contract import dump_all, expect_same, records_of_every_sort
 
 
 class CutOffError(Exception):

@@ -9,7 +9,8 @@ from rota.errors import StoreUnavailableError
 from rota.ops.store_comparison import PROBE, read_portions, walk_through
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import KeptDocument, Portion
-from rota.testing.portable_store_contract import NOW, records_of_every_sort
+from rota.testing.job_store_fixture import NOW
+from rota.testing.portable_store_contract import records_of_every_sort
 
 
 class Watched(MemoryStore):

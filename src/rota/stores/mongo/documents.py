@@ -4,15 +4,16 @@ The id of a document begins with its collection, so the documents of a collectio
 the order of their keys. The index on ``_id`` serves every query.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
-from itertools import islice
+from sys import maxsize
 from typing import Any
 
 from pymongo import DeleteOne, InsertOne, ReplaceOne
 from pymongo.errors import DuplicateKeyError
 
-from rota.errors import StaleVersionError, StoreUnavailableError
+from rota.errors import StoreUnavailableError
+from rota.stores.documents import refuse_stale, take_batch
 from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session
 from rota.stores.mongo.translation import NOTHING_WRITTEN
 from rota.stores.protocol import Document, DocumentWrite, checked
@@ -76,8 +77,8 @@ async def write_all(connection: Connection, writes: Iterable[DocumentWrite]) -> 
     If other callers interfere, a stream of one chunk is written again. A longer one is not held in
     memory, so the caller has to.
     """
-    chunks = _chunks(checked(writes))
-    first, is_streaming = next(chunks, []), False
+    stream = iter(checked(writes))
+    first, is_streaming = take_batch(stream, CHUNK_LENGTH, maxsize), False
 
     async def work(session: Session) -> None:
         nonlocal is_streaming
@@ -87,10 +88,12 @@ async def write_all(connection: Connection, writes: Iterable[DocumentWrite]) -> 
                 "documents",
                 {"store": connection.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
             )
-        _refuse_stale(first, await _apply(connection, session, first))
-        for chunk in chunks:
-            is_streaming = True
-            _refuse_stale(chunk, await _apply(connection, session, chunk))
+        batch = first
+        refuse_stale(batch, await _apply(connection, session, batch.writes))
+        while not batch.is_last:
+            batch = take_batch(stream, CHUNK_LENGTH, maxsize)
+            is_streaming = is_streaming or bool(batch.writes)
+            refuse_stale(batch, await _apply(connection, session, batch.writes))
 
     await connection.transact(work)
 
@@ -148,12 +151,6 @@ def _operations(raw_id: str, before: dict[str, int], after: Raw | None) -> list[
     return [InsertOne(after)]
 
 
-def _refuse_stale(writes: Sequence[DocumentWrite], versions: Sequence[int | None]) -> None:
-    for write, version in zip(writes, versions, strict=True):
-        if version is None:
-            raise StaleVersionError(write.collection, write.key, write.expected)
-
-
 def _id(write: DocumentWrite) -> str:
     return id_of(write.collection, write.key)
 
@@ -167,20 +164,3 @@ def _content(write: DocumentWrite) -> Raw | None:
 
 def _document(raw: Raw) -> Document:
     return Document(key_of(raw["_id"]), raw["version"], bytes(raw["body"]))
-
-
-def _chunks(writes: Iterable[DocumentWrite]) -> Iterator[list[DocumentWrite]]:
-    """Some writes at a time. If the stream raises, the writes before that are given first."""
-    stream = iter(writes)
-    while True:
-        chunk: list[DocumentWrite] = []
-        try:
-            for write in islice(stream, CHUNK_LENGTH):
-                chunk.append(write)  # noqa: PERF402 - given even if the stream raises
-        except BaseException:
-            if chunk:
-                yield chunk
-            raise
-        if not chunk:
-            return
-        yield chunk

@@ -5,6 +5,7 @@ caller can win for each job. Callers that claim the same jobs at the same time s
 places among jobs of equal priority, so that more callers lease more.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -201,25 +202,21 @@ class ReadySet:
         else:
             await self._read_tenants(limit)
         while True:
-            given: dict[str, int] = {}
-            wanted: dict[str, int] = {}
+            given = Counter[str]()
 
-            def take(
-                tenant: str,
-                count: int,
-                given: dict[str, int] = given,
-                wanted: dict[str, int] = wanted,
-            ) -> Sequence[JobId]:
-                start = given.get(tenant, 0)
-                end = given[tenant] = start + count
-                if end > len(self._first[tenant]) and tenant not in self._complete:
-                    wanted[tenant] = end
-                return self._first[tenant][start:end]
+            def take(tenant: str, count: int, given: Counter[str] = given) -> Sequence[JobId]:
+                given[tenant] += count
+                return self._first[tenant][given[tenant] - count : given[tenant]]
 
             chosen = take_turns(list(self._first), limit, take)
-            if not wanted:
+            short = {
+                tenant: count
+                for tenant, count in given.items()
+                if count > len(self._first[tenant]) and tenant not in self._complete
+            }
+            if not short:
                 return chosen
-            for tenant, count in wanted.items():
+            for tenant, count in short.items():
                 await self._read_first(tenant, count, spread)
 
     def accepts(self, chosen: Collection[JobId]) -> bool:
@@ -321,7 +318,11 @@ class ReadySet:
         self, tenant: str, raws: Sequence[Raw], limit: int, spread: Spread, *, is_all: bool
     ) -> None:
         if self._request.is_selective:
-            self._unfit |= {raw["_id"] for raw in raws if not _fits(raw, self._request)}
+            self._unfit |= {
+                raw["_id"]
+                for raw in raws
+                if "kind" in raw and not self._request.accepts(raw["kind"], raw.get("label"))
+            }
         start = spread.choose_start(limit, [raw["priority"] for raw in raws]) if raws else 0
         self._first[tenant] = [raw["_id"] for raw in raws[start:]]
         if is_all:
@@ -519,10 +520,6 @@ def _runnable(request: LeaseRequest) -> Raw:
     """Jobs that the caller can run. Jobs of earlier versions do not show their kind."""
     choices = {"kind": request.kinds, "label": request.labels}
     return {field: {"$in": [*names, None]} for field, names in choices.items() if names is not None}
-
-
-def _fits(raw: Raw, request: LeaseRequest) -> bool:
-    return "kind" not in raw or request.accepts(raw["kind"], raw.get("label"))
 
 
 def _in_queues(queues: Collection[str] | None) -> Raw:

@@ -42,6 +42,7 @@ from rota.stores.protocol import (
     check_choice,
     check_count,
     check_name,
+    check_names,
     checked,
     expiry_key,
 )
@@ -241,9 +242,7 @@ class MongoStore(ServerVerbs[Connection]):
 
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """See ``DocumentStore.read``."""
-        check_name("collection", collection)
-        for key in keys:
-            check_name("key", key)
+        check_names(collection, keys)
         named = tuple(keys)
         return await self._run(lambda connection: documents.read(connection, collection, named))
 

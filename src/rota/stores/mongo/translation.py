@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pymongo.errors import (
-    AutoReconnect,
     BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
@@ -36,7 +35,6 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (NotPrimaryError, _NO_PRIMARY),
     (NetworkTimeout, "the server did not answer in time"),
     (ExecutionTimeout, "the server did not answer in time"),
-    (AutoReconnect, "the connection to the server was lost"),
     (ConnectionFailure, "the connection to the server was lost"),
     (ConfigurationError, "the driver cannot make sense of the address"),
     (InvalidOperation, "the connection is closed"),

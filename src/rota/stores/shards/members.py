@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
-from rota.errors import StoreUnavailableError
+from rota.errors import InvalidInputError, StoreUnavailableError
 from rota.stores.opened import OpenStore
 
 Answer = TypeVar("Answer")
@@ -34,6 +34,14 @@ class Members(Mapping[str, OpenStore]):
     def home(self) -> OpenStore:
         """The shard of all documents."""
         return next(iter(self._stores.values()))
+
+    def check_name(self, name: str, field: str) -> None:
+        """Refuse a name that no shard has."""
+        if name not in self._stores:
+            raise InvalidInputError(
+                f'"{name}" is not a shard of this store; its shards are {", ".join(self)}',
+                {"field": field, "value": name},
+            )
 
     async def ask_all(self, question: Question[Answer]) -> dict[str, Answer]:
         """The answers of all shards; raises what one of them raises."""

@@ -25,6 +25,7 @@ from rota.stores.protocol import (
     expiry_key,
 )
 from rota.stores.shards.placement import COLLECTION, Placement
+from rota.stores.survey import COUNTS, add_depths
 
 _decode_cursor = msgspec.json.Decoder(tuple[str, str | None]).decode
 
@@ -49,24 +50,8 @@ def merge_previews(previews: Iterable[LeasePreview], after_tenant: str) -> Lease
 
 def merge_depths(surveys: Iterable[Sequence[QueueDepth]]) -> list[QueueDepth]:
     """The depth of each queue over all shards, by name."""
-    by_queue: dict[str, QueueDepth] = {}
-    for survey in surveys:
-        for depth in survey:
-            known = by_queue.get(depth.queue)
-            by_queue[depth.queue] = depth if known is None else _add(known, depth)
+    by_queue = add_depths(depth for survey in surveys for depth in survey)
     return [by_queue[queue] for queue in sorted(by_queue)]
-
-
-def _add(one: QueueDepth, other: QueueDepth) -> QueueDepth:
-    return QueueDepth(
-        queue=one.queue,
-        due_count=one.due_count + other.due_count,
-        later_count=one.later_count + other.later_count,
-        running_count=one.running_count + other.running_count,
-        stalled_count=one.stalled_count + other.stalled_count,
-        dead_count=one.dead_count + other.dead_count,
-        oldest_due_at=earliest([one.oldest_due_at, other.oldest_due_at]),
-    )
 
 
 def without_copies(
@@ -86,15 +71,9 @@ def without_copies(
 
 
 def _subtract(whole: QueueDepth, part: QueueDepth) -> QueueDepth:
-    return QueueDepth(
-        queue=whole.queue,
-        due_count=max(0, whole.due_count - part.due_count),
-        later_count=max(0, whole.later_count - part.later_count),
-        running_count=max(0, whole.running_count - part.running_count),
-        stalled_count=max(0, whole.stalled_count - part.stalled_count),
-        dead_count=max(0, whole.dead_count - part.dead_count),
-        oldest_due_at=whole.oldest_due_at if whole.due_count > part.due_count else None,
-    )
+    counts = {name: max(0, getattr(whole, name) - getattr(part, name)) for name in COUNTS}
+    oldest = whole.oldest_due_at if whole.due_count > part.due_count else None
+    return QueueDepth(queue=whole.queue, oldest_due_at=oldest, **counts)
 
 
 def earliest(instants: Iterable[datetime | None]) -> datetime | None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError, MoveConflictError
+from rota.errors import MoveConflictError
 from rota.jobs import Job, JobFilter, JobId, JobStatus
 from rota.stores.opened import OpenStore
 from rota.stores.protocol import KeptDocument, KeptJob, Record, UnreadableJob
@@ -68,12 +68,7 @@ class Mover:
 
     async def move(self, tenant: str, target: str) -> Moved | None:
         """Move a tenant, or complete its move; None if it lies there already."""
-        if target not in self._store.members:
-            known = ", ".join(self._store.members)
-            raise InvalidInputError(
-                f'"{target}" is not a shard of this store; its shards are {known}',
-                {"field": "target", "value": target},
-            )
+        self._store.members.check_name(target, "target")
         view = self._store.view
         placement = await view.change(lambda known: self._claim(known, tenant, target))
         if tenant not in placement.moves:

@@ -45,14 +45,14 @@ class Rehash:
 
     async def add(self, name: str) -> None:
         """Let hashing put new tenants on a shard. Tenants that have jobs stay where they are."""
-        self._check(name)
+        self._store.members.check_name(name, "shard")
         hashed = (await self._store.view.current()).hashed
         if name not in hashed:
             await self._change((*hashed, name))
 
     async def drain(self, name: str) -> list[Moved]:
         """Let hashing choose other shards than this one, and move its tenants to them."""
-        self._check(name)
+        self._store.members.check_name(name, "shard")
         if name == next(iter(self._store.members)):
             raise InvalidInputError(
                 f'"{name}" is the home shard, which holds all documents and cannot be emptied',
@@ -72,14 +72,6 @@ class Rehash:
             if move is not None or placement.locate(tenant) == name:
                 moved.append(await mover.move(tenant, target))
         return [each for each in moved if each is not None]
-
-    def _check(self, name: str) -> None:
-        if name not in self._store.members:
-            known = ", ".join(self._store.members)
-            raise InvalidInputError(
-                f'"{name}" is not a shard of this store; its shards are {known}',
-                {"field": "shard", "value": name},
-            )
 
     async def _tenants_of(self, name: str) -> dict[str, int]:
         done = 0

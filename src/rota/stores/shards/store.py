@@ -10,13 +10,15 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
+    Coroutine,
     Iterable,
     Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Self
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from rota.clock.protocol import Clock
 from rota.errors import (
@@ -26,7 +28,7 @@ from rota.errors import (
     TenantMovingError,
     UnsupportedConnectionError,
 )
-from rota.jobs import Attempt, Change, Job, JobFilter, JobId, Page
+from rota.jobs import Change, Job, JobId
 from rota.jobs.retention import Expiry
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
@@ -34,10 +36,11 @@ from rota.stores.opened import ClosableStore, MoveReport, OpenStore, ShardReport
 from rota.stores.protocol import (
     Applied,
     Document,
-    DocumentWrite,
+    DocumentStore,
     EndedPlace,
     HeldLease,
     Inserted,
+    JobStore,
     KeptDocument,
     LeaseKeeper,
     LeasePreview,
@@ -48,6 +51,7 @@ from rota.stores.protocol import (
     QueueDepth,
     Reach,
     Record,
+    TransactionalStore,
     Watchable,
     check_choice,
     check_count,
@@ -66,6 +70,35 @@ _TAKEN = "its id is taken by another job"
 _NARROWEST = (Reach.PROCESS, Reach.HOST, Reach.NETWORK)
 
 
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
+Verb: TypeAlias = Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Answer]]
+"""A coroutine method with these arguments."""
+
+
+def _ask_home(verb: Verb[Arguments, Answer]) -> Verb[Arguments, Answer]:
+    """The verb as the home shard answers it. A connection of the caller's is to that shard."""
+    name = verb.__name__
+
+    @wraps(verb)
+    async def call(self: Any, *given: Any, **named: Any) -> Any:
+        return await getattr(self.members.home, name)(*given, **named)
+
+    return cast("Verb[Arguments, Answer]", call)
+
+
+def _ask_shard(verb: Verb[Arguments, Answer], *, writes: bool = False) -> Verb[Arguments, Answer]:
+    """The verb as the shard of its tenant answers it."""
+    name = verb.__name__
+
+    @wraps(verb)
+    async def call(self: Any, tenant: str, *given: Any, **named: Any) -> Any:
+        shard = await self.locate(tenant, writes=writes)
+        return await getattr(shard, name)(tenant, *given, **named)
+
+    return cast("Verb[Arguments, Answer]", call)
+
+
 class ShardedStore(ClosableStore):
     """Several stores that work as one. Each tenant lies wholly on one of them."""
 
@@ -74,7 +107,6 @@ class ShardedStore(ClosableStore):
         self.members = members
         self.view = view
         self.reach = min((each.reach for each in members.values()), key=_NARROWEST.index)
-        self._home = members.home
         self._places = Places(members.home)
         self._held = HeldTenants()
 
@@ -97,15 +129,11 @@ class ShardedStore(ClosableStore):
         members = Members(opened)
         return kind(members, PlacementView(members.home, clock, placement))  # type: ignore[return-value]  # a subclass
 
-    async def locate(self, tenant: str) -> OpenStore:
-        """The shard that holds a tenant."""
+    async def locate(self, tenant: str, *, writes: bool = False) -> OpenStore:
+        """The shard that holds a tenant; refused if the call writes and the tenant is frozen."""
         placement = await self._current()
-        return self.members[placement.locate(tenant)]
-
-    async def _locate_writable(self, tenant: str) -> OpenStore:
-        """The same, if something may be written for the tenant now."""
-        placement = await self._current()
-        self._refuse_frozen(placement, [tenant])
+        if writes:
+            self._refuse_frozen(placement, [tenant])
         return self.members[placement.locate(tenant)]
 
     async def _current(self) -> Placement:
@@ -130,77 +158,26 @@ class ShardedStore(ClosableStore):
 
     def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """See ``DocumentStore.scan``."""
-        return self._home.scan(collection)
+        return self.members.home.scan(collection)
 
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """See ``DocumentStore.read``."""
-        return await self._home.read(collection, keys)
-
-    async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
-        """See ``DocumentStore.write_each``."""
-        return await self._home.write_each(writes)
-
-    async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
-        """See ``DocumentStore.write_all``."""
-        await self._home.write_all(writes)
-
-    async def read_within(
-        self, connection: Any, collection: str, keys: Sequence[str]
-    ) -> dict[str, Document]:
-        """See ``TransactionalStore.read_within``; the connection is to the home shard."""
-        return await self._home.read_within(connection, collection, keys)
-
-    async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
-        """See ``TransactionalStore.write_within``; the connection is to the home shard."""
-        await self._home.write_within(connection, writes)
+    read = _ask_home(DocumentStore.read)
+    write_each = _ask_home(DocumentStore.write_each)
+    write_all = _ask_home(DocumentStore.write_all)
+    read_within = _ask_home(TransactionalStore.read_within)
+    write_within = _ask_home(TransactionalStore.write_within)
+    read_clock = _ask_home(OpenStore.read_clock)
 
     # Jobs of one tenant: its shard answers.
 
-    async def get(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
-        """See ``JobStore.get``."""
-        return await (await self.locate(tenant)).get(tenant, job_ids)
-
-    async def results(self, tenant: str, job_ids: Sequence[JobId]) -> dict[JobId, bytes]:
-        """See ``JobStore.results``."""
-        return await (await self.locate(tenant)).results(tenant, job_ids)
-
-    async def find(
-        self,
-        tenant: str,
-        wanted: JobFilter | None = None,
-        cursor: str | None = None,
-        limit: int = 20,
-    ) -> Page:
-        """See ``JobStore.find``."""
-        return await (await self.locate(tenant)).find(tenant, wanted, cursor, limit)
-
-    async def count(
-        self, tenant: str, wanted: JobFilter | None = None, limit: int | None = None
-    ) -> int:
-        """See ``JobStore.count``."""
-        return await (await self.locate(tenant)).count(tenant, wanted, limit)
-
-    async def attempts(self, tenant: str, job_id: JobId) -> list[Attempt]:
-        """See ``JobStore.attempts``."""
-        return await (await self.locate(tenant)).attempts(tenant, job_id)
-
-    async def find_dependents(self, tenant: str, job_ids: Sequence[JobId], limit: int) -> list[Job]:
-        """See ``JobStore.find_dependents``."""
-        return await (await self.locate(tenant)).find_dependents(tenant, job_ids, limit)
-
-    async def amend(
-        self, tenant: str, job_id: JobId, fields: Mapping[str, Any], now: datetime
-    ) -> Job:
-        """See ``JobStore.amend``."""
-        return await (await self._locate_writable(tenant)).amend(tenant, job_id, fields, now)
-
-    async def delete(self, tenant: str, job_id: JobId) -> Job:
-        """See ``JobStore.delete``."""
-        return await (await self._locate_writable(tenant)).delete(tenant, job_id)
-
-    async def erase(self, tenant: str, job_ids: Collection[JobId], now: datetime) -> list[JobId]:
-        """See ``OpenStore.erase``."""
-        return await (await self._locate_writable(tenant)).erase(tenant, job_ids, now)
+    get = _ask_shard(JobStore.get)
+    results = _ask_shard(JobStore.results)
+    find = _ask_shard(JobStore.find)
+    count = _ask_shard(JobStore.count)
+    attempts = _ask_shard(JobStore.attempts)
+    find_dependents = _ask_shard(JobStore.find_dependents)
+    amend = _ask_shard(JobStore.amend, writes=True)
+    delete = _ask_shard(JobStore.delete, writes=True)
+    erase = _ask_shard(OpenStore.erase, writes=True)
 
     def listen_for_end(
         self, tenant: str, job_ids: Collection[JobId]
@@ -306,11 +283,10 @@ class ShardedStore(ClosableStore):
 
     async def _apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         parts = self._split(changes, [change.job.tenant for change in changes])
-
-        async def apply(name: str, shard: OpenStore) -> list[Applied]:
-            return await shard.apply(list(parts[name].values()), now)
-
-        answers = _join_parts(parts, await self.members.ask_each(parts, apply))
+        applied = await self.members.ask_each(
+            parts, lambda name, shard: shard.apply(list(parts[name].values()), now)
+        )
+        answers = _join_parts(parts, applied)
         self._held.forget(change.job_id for change in changes)
         return answers
 
@@ -348,11 +324,10 @@ class ShardedStore(ClosableStore):
         """See ``OpenStore.preview_lease``."""
         names = await self._names_of(request.tenants)
         closed = self.view.placement.closed_on
-
-        async def preview(name: str, shard: OpenStore) -> LeasePreview:
-            return await shard.preview_lease(close_tenants(request, closed(name)), now)
-
-        previews = await self.members.ask_available(names, preview)
+        previews = await self.members.ask_available(
+            names,
+            lambda name, shard: shard.preview_lease(close_tenants(request, closed(name)), now),
+        )
         return merge.merge_previews(previews.values(), request.after_tenant)
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
@@ -404,11 +379,10 @@ class ShardedStore(ClosableStore):
     ) -> datetime | None:
         """See ``JobStore.next_due_at``; shards that are not available are left out."""
         names = await self._names_of(tenants)
-
-        async def find(_: str, shard: OpenStore) -> datetime | None:
-            return await shard.next_due_at(now, queues, tenants)
-
-        return merge.earliest((await self.members.ask_available(names, find)).values())
+        found = await self.members.ask_available(
+            names, lambda _, shard: shard.next_due_at(now, queues, tenants)
+        )
+        return merge.earliest(found.values())
 
     def listen(
         self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
@@ -427,11 +401,10 @@ class ShardedStore(ClosableStore):
         """See ``JobStore.prune``. Each shard looks at an equal part of the jobs, at least one."""
         self._refuse_when_unusable()
         share = max(1, check_count(limit) // len(self.members))
-
-        async def prune(_: str, shard: OpenStore) -> Pruned:
-            return await shard.prune(ended_before, share, expiry, after)
-
-        answers = list((await self.members.ask_all(prune)).values())
+        pruned = await self.members.ask_all(
+            lambda _, shard: shard.prune(ended_before, share, expiry, after)
+        )
+        answers = list(pruned.values())
         left = limit - sum(each.looked for each in answers)
         for index, shard in enumerate(self.members.values()):
             place = answers[index].place
@@ -475,20 +448,15 @@ class ShardedStore(ClosableStore):
         parts: dict[str, list[Record]] = {}
         for record in records:
             parts.setdefault(self._name_for(record), []).append(record)
-
-        async def load(name: str, shard: OpenStore) -> int:
-            return await shard.load(parts[name], now)
-
-        return sum((await self.members.ask_each(parts, load)).values())
+        loaded = await self.members.ask_each(
+            parts, lambda name, shard: shard.load(parts[name], now)
+        )
+        return sum(loaded.values())
 
     def _name_for(self, record: Record) -> str:
         if isinstance(record, KeptDocument):
             return next(iter(self.members))
         return self.view.placement.locate(merge.tenant_of(record))
-
-    async def read_clock(self) -> datetime | None:
-        """The clock of the home shard: all shards are given the same time."""
-        return await self._home.read_clock()
 
     def shard_of(self, tenant: str) -> str:
         """See ``Sharded.shard_of``."""
@@ -497,11 +465,7 @@ class ShardedStore(ClosableStore):
     async def describe_shards(self, now: datetime) -> tuple[list[ShardReport], list[MoveReport]]:
         """See ``Sharded.describe_shards``."""
         placement = await self._current()
-
-        async def survey(_: str, shard: OpenStore) -> list[QueueDepth]:
-            return await shard.survey(now)
-
-        depths = await self.members.ask_available(self.members, survey)
+        depths = await self.members.ask_available(self.members, lambda _, shard: shard.survey(now))
         placed = Counter(placement.exceptions.values())
         home = next(iter(self.members))
         shards = [

@@ -33,6 +33,7 @@ from rota.testing.job_store_fixture import (
     JobStoreFixture,
     end,
     find,
+    start,
     statuses,
     take,
 )
@@ -71,8 +72,7 @@ class ResultsContract(JobStoreFixture):
 
     async def test_a_worker_that_lost_its_lease_leaves_no_result(self, jobs: JobStore) -> None:
         job = a_job()
-        await jobs.insert([job], NOW)
-        (first,) = await take(jobs)
+        (first,) = await start(jobs, [job])
         lost = decide_outcome(first, Failed("it broke"), NOW)
         await jobs.apply([lost], NOW)
         (second,) = await take(jobs, NOW + DAY)
@@ -148,8 +148,7 @@ class HistoryContract(JobStoreFixture):
 
     async def test_a_success_with_dependents_keeps_them_too(self, jobs: JobStore) -> None:
         parent = a_job()
-        await jobs.insert([parent, a_job(dependencies=[parent.id])], NOW)
-        (leased,) = await take(jobs)
+        (leased,) = await start(jobs, [parent, a_job(dependencies=[parent.id])])
         change = decide_outcome(leased, Succeeded(), LATER)
         await jobs.apply([change], LATER)
         expect(await find(jobs, parent.id), change.job)
@@ -272,8 +271,7 @@ class ParentFailureContract(JobStoreFixture):
     async def test_a_failure_as_the_last_end_releases_it(self, jobs: JobStore) -> None:
         failing, other = a_job(retry_policy=ONCE), a_job(priority=1)
         child = a_job(dependencies=[failing.id, other.id], on_parent_failure="run")
-        await jobs.insert([failing, other, child], NOW)
-        first, second = await take(jobs)
+        first, second = await start(jobs, [failing, other, child])
         await end(jobs, second)
         applied = await end(jobs, first, Failed("broke"))
         expect((applied.released, applied.blocked), ((child.id,), ()))
