@@ -63,6 +63,7 @@ from rota.server.api.fields import (
     Queue,
     SearchText,
     Uuid,
+    list_given,
     read_job,
 )
 from rota.server.http.context import ServerContext
@@ -368,8 +369,7 @@ class CopyChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def as_fields(self) -> dict[str, Any]:
         """The values that are given, by the field names of ``rota.jobs``."""
-        given = {name: getattr(self, name) for name in self.__struct_fields__}
-        fields = {name: value for name, value in given.items() if value is not UNSET}
+        fields = list_given(self)
         if "run_at" in fields:
             fields["due_at"] = fields.pop("run_at")
         if "retry_policy" in fields:
@@ -381,17 +381,12 @@ CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id
 FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) :]
 
 
-def _given(update: JobUpdate, names: Iterable[str]) -> dict[str, Any]:
-    given = {name: getattr(update, name) for name in names}
-    return {name: value for name, value in given.items() if value is not UNSET}
-
-
 def _list_changes(update: JobUpdate) -> dict[str, Any]:
     """The new values by the field names of ``rota.jobs``.
 
     They include ``updated_at``: the store checks that the job has not changed since.
     """
-    given = _given(update, (*CHANGEABLE, "updated_at"))
+    given = list_given(update, (*CHANGEABLE, "updated_at"))
     if "run_at" in given:
         given["due_at"] = given.pop("run_at")
     return given
@@ -545,7 +540,7 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     Only the fields that are sent change. A field that never changes may be sent with its current
     value.
     """
-    fixed = _given(call.body, FIXED)
+    fixed = list_given(call.body, FIXED)
     if fixed:
         job = await read_job(call)
         if job.status.is_terminal:

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, RotaError
+from rota.errors import InvalidRequestError, InvalidZoneError, RotaError
 from rota.jobs import format_instant
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.explain import explain_job
@@ -18,6 +18,7 @@ from rota.ops.series import (
 )
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
 from rota.server.pages.formats import read_wall
+from rota.server.pages.job import carry_out_verb
 from rota.server.pages.outlook import (
     show_occurrence,
     show_series_runs,
@@ -79,17 +80,7 @@ async def act_on_series(visit: Visit) -> Response:
     if verb == "backfill":
         return await _backfill(visit, form)
     await _find(visit)
-    rail, why = visit.rail, form.why
-    who = visit.who
-    if verb == "resume":
-        await rail.resume(series_id, catch_up=form.one("catch_up") == "yes", who=who, why=why)
-        return go_to(_link(visit, done="resumed"))
-    acts = {"pause": (rail.pause, "paused"), "run-now": (rail.run_now, "run")}
-    if verb not in acts:
-        raise NotFoundError("This page does not exist.")
-    act, done = acts[verb]
-    await act(series_id, who=who, why=why)
-    return go_to(_link(visit, done=done))
+    return go_to(_link(visit, done=await carry_out_verb(visit, series_id, form)))
 
 
 async def show_edit(visit: Visit) -> Response:
