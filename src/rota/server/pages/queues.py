@@ -30,9 +30,9 @@ async def read_queues(visit: Visit) -> dict[str, Any]:
         "queues", lambda: list_queues(visit.store, visit.clock, visit.tenant)
     )
     ended = count_ended((await read_spans(visit)).stats, lambda part: part.queue)
-    found = sorted(found, key=lambda it: (_rank(sign_of(it, visit.now)), it.queue))
+    queues = sorted(found, key=lambda it: (_rank(sign_of(it, visit.now)), it.queue))
     return {
-        "rows": [(it, draw_spark(ended[it.queue]), _list_actions(visit, it)) for it in found],
+        "rows": [(it, draw_spark(ended[it.queue]), _list_actions(visit, it)) for it in queues],
         "not_due": ",".join(NOT_DUE),
     }
 
