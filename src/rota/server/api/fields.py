@@ -100,6 +100,13 @@ QueueName = Annotated[
     ),
 ]
 SearchText = Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=NO_NUL)]
+TypedSearch = Annotated[
+    SearchText | None,
+    Meta(
+        description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
+        "created:2h.. welcome."
+    ),
+]
 PriorityBound = Annotated[int, Meta(ge=1, le=10, description="A priority, from 1 to 10.")]
 Why = Annotated[
     str,

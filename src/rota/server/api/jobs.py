@@ -62,6 +62,7 @@ from rota.server.api.fields import (
     Priority,
     Queue,
     SearchText,
+    TypedSearch,
     Uuid,
     list_given,
     read_job,
@@ -434,13 +435,7 @@ class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters. A job must match all of them."""
 
-    q: Annotated[
-        SearchText | None,
-        Meta(
-            description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
-            "created:2h.. welcome."
-        ),
-    ] = None
+    q: TypedSearch = None
     text: Annotated[
         SearchText | None,
         Meta(description="A job id, or words; case does not matter."),
