@@ -33,6 +33,7 @@ MOST_KEPT = 200
 LONGEST_FORM = 256 * 1024
 MOST_FIELDS = 2_000
 
+_LONGEST_NUMBER = 12
 _FORM = "application/x-www-form-urlencoded"
 
 Found = TypeVar("Found")
@@ -98,6 +99,15 @@ class Form(NamedTuple):
     def one(self, name: str, default: str = "") -> str:
         """The last value of that name, stripped."""
         return self.values.get(name, [default])[-1].strip()
+
+    def number(self, name: str) -> int | None:
+        """The whole number of that name; None if the field is empty."""
+        text = self.one(name)
+        if not text:
+            return None
+        if text.isascii() and text.removeprefix("-").isdigit() and len(text) < _LONGEST_NUMBER:
+            return int(text)
+        raise InvalidRequestError(name, f'must be a whole number, got "{text[:40]}"')
 
     @property
     def why(self) -> str | None:
