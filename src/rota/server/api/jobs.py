@@ -525,7 +525,7 @@ async def get_job(call: Call[Nothing, Nothing]) -> JobDetails:
     details = msgspec.convert(job, JobDetails, from_attributes=True)
     if not job.status.is_terminal:
         return details
-    current = await read_retention(call.context.rail_context(job.tenant))
+    current = await read_retention(call.around)
     return msgspec.structs.replace(details, removed_at=current.removal_of(job))
 
 

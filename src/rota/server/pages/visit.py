@@ -149,7 +149,7 @@ class MenuEntry(NamedTuple):
     scope: Scope
 
 
-class Visit(Admitted, frozen=True, kw_only=True):
+class Visit(Admitted, frozen=True, kw_only=True, gc=True):
     """What every page is made from. ``has_sign_in``: people sign in here, and may sign out.
 
     ``zone`` is the zone of the server, in which declarative tasks run. Times are shown in
