@@ -11,7 +11,8 @@ from rota.auth.caller import Auth, Caller
 from rota.auth.tokens import Secret, make_token, take_fingerprint
 from rota.clock.protocol import Clock
 from rota.jobs.record import Instant
-from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.stores.documents import decode_body, find_document, remove_documents
+from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 SESSIONS = "sessions"
 """The collection. A key is a hash of the session's secret."""
@@ -66,7 +67,7 @@ class SessionBook:
         caller = await self._auth.identify(token, now)
         if caller is None or caller.token_id is None:
             return None
-        await self._remove_expired(now)
+        await remove_documents(self._store, SESSIONS, lambda it: _has_expired(it, now))
         secret = make_token(self._draw_bits)
         fingerprint = take_fingerprint(secret.reveal())
         session = Session(
@@ -84,8 +85,8 @@ class SessionBook:
         if len(secret) > _LONGEST_SECRET:
             return None
         fingerprint = take_fingerprint(secret)
-        document = (await self._store.read(SESSIONS, [fingerprint.id])).get(fingerprint.id)
-        session = None if document is None else _decode(document.body)
+        document = await find_document(self._store, SESSIONS, fingerprint.id)
+        session = decode_body(document, Session, None)
         digest = _NO_DIGEST if session is None else session.digest
         is_known = compare_digest(digest, fingerprint.digest)
         if session is None or not is_known or now >= session.expires_at:
@@ -95,30 +96,13 @@ class SessionBook:
     async def close(self, secret: str) -> None:
         """End the session, if it still exists."""
         key = take_fingerprint(secret).id
-        document = (await self._store.read(SESSIONS, [key])).get(key)
+        document = await find_document(self._store, SESSIONS, key)
         if document is not None:
             # Sessions never change, so a stale write means that it is already removed.
             await self._store.write_each([DocumentWrite(SESSIONS, key, document.version, None)])
 
-    async def _remove_expired(self, now: datetime) -> None:
-        async for page in self._store.scan(SESSIONS):
-            removals = [
-                DocumentWrite(SESSIONS, document.key, document.version, None)
-                for document in page
-                if _has_expired(document.body, now)
-            ]
-            if removals:
-                await self._store.write_each(removals)
 
-
-def _has_expired(body: bytes, now: datetime) -> bool:
-    session = _decode(body)
+def _has_expired(document: Document, now: datetime) -> bool:
+    """Also true for an unreadable session: its owner signs in again."""
+    session = decode_body(document, Session, None)
     return session is None or session.expires_at <= now
-
-
-def _decode(body: bytes) -> Session | None:
-    """None for an unreadable session: its owner signs in again."""
-    try:
-        return msgspec.json.decode(body, type=Session)
-    except msgspec.DecodeError:
-        return None

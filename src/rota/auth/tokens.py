@@ -23,6 +23,7 @@ from rota.errors import (
 )
 from rota.jobs.fields import read_instant, read_name, read_queue, read_word
 from rota.jobs.record import Instant
+from rota.stores.documents import all_documents, find_document
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -209,7 +210,7 @@ def decode_token(key: str, body: bytes) -> StoredToken:
 
 
 class CachedToken(NamedTuple):
-    """A token as it was read, with the time of cached."""
+    """A token as it was read, and when."""
 
     kept: StoredToken
     version: int
@@ -322,8 +323,7 @@ class TokenBook:
         """All tokens, or those of a tenant, newest first, including revoked ones."""
         found = [
             decode_token(document.key, document.body).token
-            async for page in self._store.scan(TOKENS)
-            for document in page
+            async for document in all_documents(self._store, TOKENS)
         ]
         chosen = [token for token in found if tenant is None or token.tenant == tenant]
         return sorted(chosen, key=lambda token: (token.created_at, token.id), reverse=True)
@@ -382,7 +382,7 @@ class TokenBook:
     async def _find(self, token_id: str, tenant: str | None) -> Document:
         document = None
         if is_token_id(token_id):
-            document = (await self._store.read(TOKENS, [token_id])).get(token_id)
+            document = await find_document(self._store, TOKENS, token_id)
         if document is None:
             raise TokenNotFoundError
         owner = decode_token(token_id, document.body).token.tenant
@@ -394,7 +394,7 @@ class TokenBook:
         known = self._cache.find(token_id, now)
         if known is not None:
             return known
-        document = (await self._store.read(TOKENS, [token_id])).get(token_id)
+        document = await find_document(self._store, TOKENS, token_id)
         if document is None:
             return None
         cached = CachedToken(decode_token(token_id, document.body), document.version, now)
@@ -434,12 +434,14 @@ def read_scopes(scopes: Iterable[Scope | str]) -> tuple[Scope, ...]:
     named = [str(each) for each in scopes] if not isinstance(scopes, str) else [scopes]
     for each in named:
         if each not in known:
-            reason = f'"{each}" is not a scope; use {", ".join(Scope)}'
-            raise InvalidInputError(f"scopes: {reason}", {"field": "scopes", "reason": reason})
+            raise _refuse_scopes(f'"{each}" is not a scope; use {", ".join(Scope)}')
     if not named:
-        reason = "at least one is needed"
-        raise InvalidInputError(f"scopes: {reason}", {"field": "scopes", "reason": reason})
+        raise _refuse_scopes("at least one is needed")
     return tuple(scope for scope in Scope if scope in named)
+
+
+def _refuse_scopes(reason: str) -> InvalidInputError:
+    return InvalidInputError(f"scopes: {reason}", {"field": "scopes", "reason": reason})
 
 
 def _read_queues(queues: object, scopes: Iterable[Scope]) -> tuple[str, ...] | None:
@@ -467,6 +469,5 @@ def _read_expiry(expires_at: object, now: datetime) -> datetime | None:
         return None
     instant = read_instant(expires_at, "expires_at")
     if instant <= now:
-        reason = "must be in the future"
-        raise InvalidInputError(f"expires_at {reason}", {"field": "expires_at", "reason": reason})
+        raise invalid("expires_at", "must be in the future")
     return instant

@@ -179,11 +179,11 @@ async def _find_unserved(
     now: datetime,
 ) -> list[Alarm]:
     """Due jobs that none of their queue's workers can run, in the words of ``explain_job``."""
-    served = {it.queue for it in queues if it.worker_count}
+    served = {it.queue for it in queues if it.worker_count and it.due_count}
     found: Counter[tuple[str, str]] = Counter()
-    for job in await find_due(store, tenant, queues, now):
-        for reason in judge_workers(job, workers) if job.queue in served else ():
-            found[job.queue, reason.text] += 1
+    for job in await find_due(store, tenant, queues, now) if served else ():
+        if job.queue in served:
+            found.update((job.queue, it.text) for it in judge_workers(job, workers))
     return [
         Alarm(
             concern="unserved",

@@ -129,6 +129,8 @@ async def test_an_edit_shows_what_changes_before_it_is_saved(
     refused = await pages.post(f"{url}/edit", data={**given, "when": "0 99 * * *"})
     assert "Not changed" in refused.text
     assert "hour" in refused.text
+    endless = await pages.post(f"{url}/edit", data={**given, "priority": "9" * 5_000})
+    assert "priority must be a whole number" in endless.text
 
 
 async def test_secrets_are_not_shown_for_editing_and_stay_as_they_are(

@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 from time import process_time
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 from tests.unit.turns import count_turns
 
 from rota.errors import InvalidCursorError, InvalidJobError, JobNotFoundError
+from rota.fleet.presence import WORKERS, WorkerPresence
 from rota.jobs import Ending, JobStatus, Recurrence, RetryPolicy, decide_complete, decide_fail
 from rota.ops.overview import count_jobs, take_overview
 from rota.ops.queues import list_queues
@@ -17,7 +19,7 @@ from rota.rail import Rail
 from rota.scheduler import Scheduler, SchedulerPolicy
 from rota.server.pages.outlook import preview_task
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import LeaseRequest
+from rota.stores.protocol import DocumentWrite, LeaseRequest
 from rota.testing import VirtualClock, a_job, seed_tasks
 from rota.triggers.cron import parse_cron
 
@@ -178,6 +180,28 @@ async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: Virt
     assert [(it.queue, it.due_count, it.late_seconds, it.worker_count) for it in listed] == [
         (it.queue, it.due_count, it.late_seconds, it.worker_count) for it in told.queues
     ]
+
+
+async def test_a_due_job_that_no_worker_can_run_is_an_alarm_at_once(
+    store: MemoryStore, clock: VirtualClock
+) -> None:
+    presence = WorkerPresence(
+        id="w", host="h", pid=1, queues=("mail",), tenants=None, kinds=("mail.send",),
+        concurrency=1, version="1", started_at=NOW, seen_at=NOW,
+    )  # fmt: skip
+    await store.write_all([DocumentWrite(WORKERS, "w", None, msgspec.json.encode(presence))])
+    kinds = ("fax.send", "fax.send", "mail.send")
+    await store.insert([a_job(queue="mail", kind=kind, due_at=NOW) for kind in kinds], NOW)
+    await store.insert([a_job(queue="other", kind="fax.send", due_at=NOW)], NOW)
+    told = await take_overview(store, clock, "default")
+    assert [(it.concern, it.queue, it.count) for it in told.alarms] == [
+        ("no_worker", "other", 1),
+        ("unserved", "mail", 2),
+    ]
+    assert told.alarms[1].text == (
+        "no worker that takes its queue has a handler for the kind fax.send: "
+        "the job waits until one has"
+    )
 
 
 async def test_alarms_of_many_jobs_are_sentences(store: MemoryStore, clock: VirtualClock) -> None:

@@ -23,6 +23,7 @@ from rota.server.api.fields import (
     PriorityBound,
     QueueName,
     SearchText,
+    TypedSearch,
     Uuid,
     Why,
 )
@@ -94,13 +95,7 @@ class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     text: Annotated[
         SearchText | None, Meta(description="Part of the name or the kind, or a job id.")
     ] = None
-    q: Annotated[
-        SearchText | None,
-        Meta(
-            description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
-            "created:2h.. welcome."
-        ),
-    ] = None
+    q: TypedSearch = None
     kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
     queue: QueueName | None = None
     status: JobStatus | None = None
@@ -248,15 +243,8 @@ async def _carry_out(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
             raise InvalidRequestError(name, "cannot be combined with a plan, which has its jobs")
     context = call.around
     report = await carry_out(context, asked.plan_id, who=call.who, why=asked.why or "")
-    return BulkAnswer(
-        action=report.action,
-        is_dry_run=False,
-        count=report.done_count + report.skipped_count,
-        done_count=report.done_count,
-        skipped_count=report.skipped_count,
-        skipped=report.skipped,
-        undo_plan_id=report.undo_plan_id,
-    )
+    count = report.done_count + report.skipped_count
+    return BulkAnswer(is_dry_run=False, count=count, **msgspec.structs.asdict(report))
 
 
 def _read_query(asked: BulkOrder, now: datetime) -> JobQuery:

@@ -4,13 +4,13 @@ Constraints in ``extra_json_schema`` only document: ``rota.jobs`` checks those v
 better errors. Other constraints are enforced when a request is read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from rota.errors import InvalidInputError, InvalidRequestError, JobNotFoundError
 from rota.jobs import Job, JobId
@@ -100,6 +100,13 @@ QueueName = Annotated[
     ),
 ]
 SearchText = Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=NO_NUL)]
+TypedSearch = Annotated[
+    SearchText | None,
+    Meta(
+        description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
+        "created:2h.. welcome."
+    ),
+]
 PriorityBound = Annotated[int, Meta(ge=1, le=10, description="A priority, from 1 to 10.")]
 Why = Annotated[
     str,
@@ -170,6 +177,12 @@ def naming_fields(default: str, names: Mapping[str, str] = {}) -> Iterator[None]
         field = str(error.details.get("field", default))
         reason = str(error.details.get("reason") or error.message)
         raise InvalidRequestError(names.get(field, field), reason) from error
+
+
+def list_given(order: msgspec.Struct, names: Iterable[str] = ()) -> dict[str, Any]:
+    """The fields that a request gives, by name; of all its fields or of some."""
+    given = {name: getattr(order, name) for name in names or order.__struct_fields__}
+    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def choose_moment(at: datetime | None, wall: str | None) -> datetime | None:

@@ -167,9 +167,7 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
 
 async def _view_progress(call: Call[Any, Any], job: Job) -> ProgressView | None:
     found = (await read_progress(call.store, [job])).get(job.id)
-    if found is None:
-        return None
-    return ProgressView(done=found.done, total=found.total, message=found.message, at=found.at)
+    return msgspec.convert(found, ProgressView | None, from_attributes=True)
 
 
 async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:

@@ -62,7 +62,9 @@ from rota.server.api.fields import (
     Priority,
     Queue,
     SearchText,
+    TypedSearch,
     Uuid,
+    list_given,
     read_job,
 )
 from rota.server.http.context import ServerContext
@@ -368,8 +370,7 @@ class CopyChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def as_fields(self) -> dict[str, Any]:
         """The values that are given, by the field names of ``rota.jobs``."""
-        given = {name: getattr(self, name) for name in self.__struct_fields__}
-        fields = {name: value for name, value in given.items() if value is not UNSET}
+        fields = list_given(self)
         if "run_at" in fields:
             fields["due_at"] = fields.pop("run_at")
         if "retry_policy" in fields:
@@ -381,17 +382,12 @@ CHANGEABLE = JobUpdate.__struct_fields__[: JobUpdate.__struct_fields__.index("id
 FIXED = JobUpdate.__struct_fields__[len(CHANGEABLE) :]
 
 
-def _given(update: JobUpdate, names: Iterable[str]) -> dict[str, Any]:
-    given = {name: getattr(update, name) for name in names}
-    return {name: value for name, value in given.items() if value is not UNSET}
-
-
 def _list_changes(update: JobUpdate) -> dict[str, Any]:
     """The new values by the field names of ``rota.jobs``.
 
     They include ``updated_at``: the store checks that the job has not changed since.
     """
-    given = _given(update, (*CHANGEABLE, "updated_at"))
+    given = list_given(update, (*CHANGEABLE, "updated_at"))
     if "run_at" in given:
         given["due_at"] = given.pop("run_at")
     return given
@@ -439,13 +435,7 @@ class JobSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters. A job must match all of them."""
 
-    q: Annotated[
-        SearchText | None,
-        Meta(
-            description="Words and fields: kind:email state:dead payload.order=7 priority:7.. "
-            "created:2h.. welcome."
-        ),
-    ] = None
+    q: TypedSearch = None
     text: Annotated[
         SearchText | None,
         Meta(description="A job id, or words; case does not matter."),
@@ -535,7 +525,7 @@ async def get_job(call: Call[Nothing, Nothing]) -> JobDetails:
     details = msgspec.convert(job, JobDetails, from_attributes=True)
     if not job.status.is_terminal:
         return details
-    current = await read_retention(call.context.rail_context(job.tenant))
+    current = await read_retention(call.around)
     return msgspec.structs.replace(details, removed_at=current.removal_of(job))
 
 
@@ -545,7 +535,7 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     Only the fields that are sent change. A field that never changes may be sent with its current
     value.
     """
-    fixed = _given(call.body, FIXED)
+    fixed = list_given(call.body, FIXED)
     if fixed:
         job = await read_job(call)
         if job.status.is_terminal:

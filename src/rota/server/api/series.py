@@ -30,6 +30,7 @@ from rota.server.api.fields import (
     Priority,
     Queue,
     Why,
+    list_given,
 )
 from rota.server.api.jobs import RecurrenceBody
 from rota.server.http.route import Call, Nothing, Route, route
@@ -114,8 +115,7 @@ async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
     """Change a series: its rule, queue, priority or payload. An occurrence that runs finishes."""
     await _find(call)
     order, context = call.body, call.around
-    given = {name: getattr(order, name) for name in (*JOB_FIELDS, "recurrence")}
-    fields = {name: value for name, value in given.items() if value is not UNSET}
+    fields = list_given(order, (*JOB_FIELDS, "recurrence"))
     if "recurrence" in fields:
         fields["recurrence"] = msgspec.structs.asdict(fields["recurrence"])
     if "payload" in fields:

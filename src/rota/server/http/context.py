@@ -86,16 +86,6 @@ class ServerContext(NamedTuple):
     def make_id(self, now: datetime) -> JobId:
         return make_job_id(now, self.draw_bits(_ID_BITS))
 
-    def rail_context(self, tenant: str) -> RailContext:
-        """What the functions of ``rota.ops`` need to act for a tenant."""
-        return RailContext(self.store, tenant, self.clock, RailSettings(), self.draw_bits)
-
-    def rail(self, tenant: str) -> Rail:
-        return Rail(self.store, tenant, clock=self.clock, draw_bits=self.draw_bits)
-
-    def dead_letters(self, tenant: str) -> DeadLetters:
-        return DeadLetters(self.store, tenant, clock=self.clock, draw_bits=self.draw_bits)
-
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request of a known caller, and what the server works with."""
@@ -123,19 +113,22 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def around(self) -> RailContext:
         """What the functions of ``rota.ops`` need to act for the tenant."""
-        return self.context.rail_context(self.tenant)
+        return self.around_of(self.tenant)
 
     def around_of(self, tenant: str | None) -> RailContext:
         """The same for another tenant, or for all of them."""
-        return self.context.rail_context(EVERYBODY if tenant is None else tenant)
+        known, draw_bits = self.context, self.context.draw_bits
+        whose = EVERYBODY if tenant is None else tenant
+        return RailContext(known.store, whose, known.clock, RailSettings(), draw_bits)
 
     @property
     def rail(self) -> Rail:
-        return self.context.rail(self.tenant)
+        return Rail(self.store, self.tenant, clock=self.clock, draw_bits=self.context.draw_bits)
 
     @property
     def dead_letters(self) -> DeadLetters:
-        return self.context.dead_letters(self.tenant)
+        draw_bits = self.context.draw_bits
+        return DeadLetters(self.store, self.tenant, clock=self.clock, draw_bits=draw_bits)
 
     async def admit(self, job_count: int = 1) -> None:
         """Count jobs that are about to be stored; QuotaExceededError when they are too many."""

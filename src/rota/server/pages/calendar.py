@@ -25,21 +25,6 @@ _LEVELS = (1, 3, 8)
 """From how many runs in an hour a square is darker."""
 
 
-class Hour(NamedTuple):
-    """The runs of one hour of the day view. ``label`` is the wall time."""
-
-    label: str
-    entries: list["Shown"]
-
-
-class Shown(NamedTuple):
-    """A run in the day view."""
-
-    entry: CalendarEntry
-    clock: str
-    is_full: bool
-
-
 class Square(NamedTuple):
     """An hour of the week view: how many runs, how dark, and the story in words."""
 
@@ -47,13 +32,6 @@ class Square(NamedTuple):
     level: int
     title: str
     is_full: bool = False
-
-
-class DayColumn(NamedTuple):
-    """A day of the week view."""
-
-    label: str
-    squares: list[Square]
 
 
 async def show_calendar(visit: Visit) -> Response:
@@ -75,26 +53,33 @@ async def _read(visit: Visit, view: str, there: tzinfo) -> dict[str, Any]:
     full = set(find_full_minutes(found.entries))
     return {
         "calendar": found,
-        "hours": _list_hours(found.entries[:MOST_SHOWN], full, there) if view == "day" else [],
+        "hours": _list_hours(found.entries[:MOST_SHOWN], full, there) if view == "day" else {},
         "days": _draw_week(found, full, there) if view == "week" else [],
         "hour_labels": [f"{hour:02}" for hour in range(24)],
         "is_cut": found.is_cut or (view == "day" and len(found.entries) > MOST_SHOWN),
     }
 
 
-def _list_hours(entries: Iterable[CalendarEntry], full: set[datetime], zone: tzinfo) -> list[Hour]:
-    """The hours that have runs, in order. An hour that clocks repeat is shown twice."""
-    hours: dict[str, list[Shown]] = {}
+def _list_hours(
+    entries: Iterable[CalendarEntry], full: set[datetime], zone: tzinfo
+) -> dict[str, list[tuple[CalendarEntry, str, bool]]]:
+    """The runs of each hour that has any: wall time, and whether its minute is full.
+
+    An hour that clocks repeat is shown twice.
+    """
+    hours: dict[str, list[tuple[CalendarEntry, str, bool]]] = {}
     for entry in entries:
         local = entry.at.astimezone(zone)
         label = f"{WEEKDAYS[local.weekday()]} {local:%H}:00 {local:%Z}"
         clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-        shown = Shown(entry, clock, to_minute(entry.at) in full)
-        hours.setdefault(label, []).append(shown)
-    return [Hour(label, shown) for label, shown in hours.items()]
+        hours.setdefault(label, []).append((entry, clock, to_minute(entry.at) in full))
+    return hours
 
 
-def _draw_week(calendar: Calendar, full: set[datetime], zone: tzinfo) -> list[DayColumn]:
+def _draw_week(
+    calendar: Calendar, full: set[datetime], zone: tzinfo
+) -> list[tuple[str, list[Square]]]:
+    """The days, and the 24 hours of each."""
     found: defaultdict[tuple[date, int], list[CalendarEntry]] = defaultdict(list)
     for entry in calendar.entries:
         local = entry.at.astimezone(zone)
@@ -102,7 +87,7 @@ def _draw_week(calendar: Calendar, full: set[datetime], zone: tzinfo) -> list[Da
     first, last = (at.astimezone(zone).date() for at in (calendar.since, calendar.until))
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     return [
-        DayColumn(
+        (
             f"{WEEKDAYS[day.weekday()]} {day.day}",
             [_draw_square(day, hour, found[day, hour], full) for hour in range(24)],
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.responses import Response
 
@@ -22,7 +22,7 @@ from rota.rail.settings import (
 )
 from rota.server.pages.preferences import name_zone
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.statuses import Sign
+from rota.server.pages.statuses import CLOSED, Sign, sign_of
 from rota.server.pages.visit import Form, Visit, read_form
 
 LENGTHS = {
@@ -35,18 +35,8 @@ LENGTHS = {
 """The offered lengths of a maintenance window."""
 
 _OPEN = Sign("open", "check", "green")
-_CLOSED = Sign("closed now", "pause", "amber")
-_PLANNED = Sign("planned", "clock", "quiet")
 _QUIET = Sign("quiet now", "pause", "amber")
 _NOTHING_SENT: Mapping[str, str] = dict.fromkeys(("reason", "start", "end", "zone", "kind"), "")
-
-
-class WindowRow(NamedTuple):
-    """A maintenance window and its scope."""
-
-    concerns: str
-    window: Maintenance
-    sign: Sign
 
 
 async def show_gates(visit: Visit) -> Response:
@@ -132,14 +122,14 @@ async def _render(
     hours = _find_hours(gates, visit.tenant)
     reopens_at = None if hours is None else hours.reopens_at(visit.now)
     windows = _list_windows(gates, visit)
-    own = [each for each in windows if each.concerns == _own(visit)]
+    signs = [sign_of(window, visit.now) for _, window in windows]
     return await render_page(
         visit,
         "gates.html",
         status=200 if error is None else 400,
         windows=windows,
-        maintenance_sign=_CLOSED if any(it.sign is _CLOSED for it in windows) else _OPEN,
-        is_own_maintenance=bool(own),
+        maintenance_sign=CLOSED if CLOSED in signs else _OPEN,
+        is_own_maintenance=any(scope == f"tenant {visit.tenant}" for scope, _ in windows),
         hours=None if hours is None else _describe_hours(hours),
         quiet_zone=None if hours is None else hours.zone,
         reopens_at=reopens_at,
@@ -175,29 +165,21 @@ def _find_hours(gates: GateList, tenant: str) -> QuietHours | None:
     return None if entry is None else entry.hours
 
 
-def _list_windows(gates: GateList, visit: Visit) -> list[WindowRow]:
-    """The windows that hold back jobs of the tenant, now or later."""
-    rows = []
-    for entry in gates.entries:
-        if not isinstance(entry, ScopedMaintenance):
-            continue
-        if entry.scope.tenant not in {None, visit.tenant}:
-            continue
-        for window in entry.windows:
-            if not window.is_over(visit.now):
-                is_on = window.from_at is None or window.from_at <= visit.now
-                rows.append(WindowRow(_concerns(entry), window, _CLOSED if is_on else _PLANNED))
-    return rows
+def _list_windows(gates: GateList, visit: Visit) -> list[tuple[str, Maintenance]]:
+    """The windows that hold back jobs of the tenant, now or later, each with its scope."""
+    return [
+        (_concerns(entry), window)
+        for entry in gates.entries
+        if isinstance(entry, ScopedMaintenance) and entry.scope.tenant in {None, visit.tenant}
+        for window in entry.windows
+        if not window.is_over(visit.now)
+    ]
 
 
 def _concerns(entry: ScopedMaintenance) -> str:
     if entry.scope.tenant is not None:
         return f"tenant {entry.scope.tenant}"
     return "everything" if entry.scope.queue is None else f"queue {entry.scope.queue}"
-
-
-def _own(visit: Visit) -> str:
-    return f"tenant {visit.tenant}"
 
 
 def _describe_hours(hours: QuietHours) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from rota.auth.caller import Scope
 from rota.auth.masking import mask_secrets
-from rota.errors import JobNotFoundError
-from rota.jobs import BackoffStrategy, Job, JobStatus, RetryPolicy
+from rota.errors import NotFoundError
+from rota.jobs import BackoffStrategy, Job, JobId, JobStatus, RetryPolicy
 from rota.ops.audit import find_audit_entries
 from rota.ops.explain import explain_job
 from rota.ops.retention import read_retention
@@ -22,7 +22,7 @@ from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
 from rota.server.pages.tree import Branch, grow_tree
-from rota.server.pages.visit import Visit, find_job, read_form
+from rota.server.pages.visit import Form, Visit, find_job, read_form
 from rota.telemetry.stats import DurationStats
 from rota.triggers.zone import load_zone
 from rota.worker.progress import read_progress
@@ -207,21 +207,27 @@ async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
     return [Fact("Removed on", at=at, note=note), Fact("Retention", "rules", link)]
 
 
+async def carry_out_verb(visit: Visit, job_id: JobId, form: Form) -> str:
+    """Do what the path says to a job or its series. Returns the name of the notice."""
+    rail, verb = visit.rail, visit.request.path_params["verb"]
+    if verb == "run-now":
+        await rail.run_now(job_id, who=visit.who, why=form.why)
+        return "run"
+    if verb == "pause":
+        await rail.pause(job_id, who=visit.who, why=form.why)
+        return "paused"
+    if verb != "resume":
+        raise NotFoundError("This page does not exist.")
+    catch_up = form.one("catch_up") == "yes"
+    await rail.resume(job_id, catch_up=catch_up, who=visit.who, why=form.why)
+    return "resumed"
+
+
 async def act_on_job(visit: Visit) -> Response:
     """Run the job now, or pause or resume its series."""
     job = await find_job(visit)
     form = await read_form(visit.request)
-    rail = visit.rail
-    verbs = {
-        "run-now": (rail.run_now, "run"),
-        "pause": (rail.pause, "paused"),
-        "resume": (rail.resume, "resumed"),
-    }
-    verb = visit.request.path_params["verb"]
-    if verb not in verbs:
-        raise JobNotFoundError(job.id)
-    act, done = verbs[verb]
-    await act(job.id, who=visit.who, why=form.why)
+    done = await carry_out_verb(visit, job.id, form)
     if form.one("back") == "schedules":
         return go_to(visit.link("schedules", done=done, match=form.one("match")))
     return go_to(visit.link("jobs", job.id, done=done))

@@ -9,11 +9,18 @@ from rota.errors import InvalidInputError, NotFoundError
 from rota.jobs.fields import read_word
 from rota.server.pages.charts import draw_spark
 from rota.server.pages.overview import draw_durations, draw_throughput
-from rota.server.pages.ranges import RANGES, count_ended, load_stats, read_spans, sum_kinds
+from rota.server.pages.ranges import (
+    RANGES,
+    count_ended,
+    list_parts,
+    load_stats,
+    read_spans,
+    sum_kinds,
+)
 from rota.server.pages.responses import stream_page
 from rota.server.pages.visit import Visit
 from rota.telemetry.counters import OTHER
-from rota.telemetry.stats import DurationStats, PartStats
+from rota.telemetry.stats import NO_DURATIONS, DurationStats, PartStats
 
 FEWEST_COMPARED = 20
 """The number of runs from which on 95 % of them can be told from all."""
@@ -27,7 +34,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 async def find_usual_run(visit: Visit, kind: str) -> DurationStats | None:
     """How long jobs of a kind usually run; None if no run of it was counted by itself."""
     found, _ = await load_stats(visit, USUAL_RANGE)
-    usual = sum_kinds(found).get(kind, PartStats(kind, "")).handler
+    usual = sum((it.handler for it in list_parts(found) if it.kind == kind), NO_DURATIONS)
     return usual if usual.count and kind != OTHER else None
 
 
@@ -42,7 +49,7 @@ async def read_kinds(visit: Visit) -> dict[str, Any]:
     spans = await read_spans(visit)
     ended = count_ended(spans.stats, lambda part: part.kind)
     kinds = sorted(
-        sum_kinds(spans.stats).values(),
+        sum_kinds(list_parts(spans.stats)).values(),
         key=lambda it: (it.kind == OTHER, -it.succeeded - it.failed, it.kind),
     )
     return {
@@ -65,8 +72,8 @@ async def _read_kind(visit: Visit, kind: str) -> dict[str, Any]:
     ours = spans.only(lambda part: part.kind == kind)
     return {
         "spans": spans,
-        "row": sum_kinds(ours.stats).get(kind, PartStats(kind, "")),
-        "queues": sorted({part.queue for minute in ours.stats for part in minute.parts}),
+        "row": sum_kinds(list_parts(ours.stats)).get(kind, PartStats(kind, "")),
+        "queues": sorted({part.queue for part in list_parts(ours.stats)}),
         "charts": [
             draw_throughput(ours, is_whole=False),
             draw_durations("run", "Run time", [it.handler for it in ours.stats], ours),

@@ -22,7 +22,7 @@ from rota.server.pages.formats import (
     format_local,
     format_ms,
 )
-from rota.server.pages.ranges import Spans, read_spans, sum_kinds
+from rota.server.pages.ranges import Spans, list_parts, read_spans, sum_kinds
 from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import DurationStats
@@ -299,8 +299,8 @@ def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> Chart:
 
 def _draw_kinds(spans: Spans, link: Link) -> Chart:
     """The kinds with most failed attempts."""
-    failed = [it for it in sum_kinds(spans.stats).values() if it.failed]
-    worst = sorted(failed, key=lambda it: (-it.failed, it.kind))
+    failed = sum_kinds(it for it in list_parts(spans.stats) if it.failed)
+    worst = sorted(failed.values(), key=lambda it: (-it.failed, it.kind))
     bars = [
         Bar(it.kind, (it.failed - it.dead, it.dead), link("errors", kind=it.kind))
         for it in worst[:KINDS_SHOWN]

@@ -30,9 +30,9 @@ async def read_queues(visit: Visit) -> dict[str, Any]:
         "queues", lambda: list_queues(visit.store, visit.clock, visit.tenant)
     )
     ended = count_ended((await read_spans(visit)).stats, lambda part: part.queue)
-    found = sorted(found, key=lambda it: (_rank(sign_of(it, visit.now)), it.queue))
+    queues = sorted(found, key=lambda it: (_rank(sign_of(it, visit.now)), it.queue))
     return {
-        "rows": [(it, draw_spark(ended[it.queue]), _list_actions(visit, it)) for it in found],
+        "rows": [(it, draw_spark(ended[it.queue]), _list_actions(visit, it)) for it in queues],
         "not_due": ",".join(NOT_DUE),
     }
 
@@ -162,12 +162,12 @@ def _read_whose(form: Form, visit: Visit) -> Whose:
 
 
 def _read_limit(form: Form, tenant: str | None, queue: str) -> Limit:
-    count = _read_number(form, "rate_count")
+    count = form.number("rate_count")
     rate = None
     if count is not None:
         per = _read_length(form, "rate_per", "1m")
-        rate = Rate(count=count, per=per, burst=_read_number(form, "rate_burst"))
-    return Limit(tenant=tenant, queue=queue, running=_read_number(form, "running"), rate=rate)
+        rate = Rate(count=count, per=per, burst=form.number("rate_burst"))
+    return Limit(tenant=tenant, queue=queue, running=form.number("running"), rate=rate)
 
 
 async def _keep_ageing(visit: Visit, limit: Limit) -> Limit:
@@ -184,13 +184,3 @@ def _read_length(form: Form, name: str, default: str) -> timedelta:
     except InvalidInputError as error:
         reason = f'must be a length of time such as 90s or 1h30m, got "{text:.40}"'
         raise InvalidRequestError(name, reason) from error
-
-
-def _read_number(form: Form, name: str) -> int | None:
-    text = form.one(name)
-    if not text:
-        return None
-    try:
-        return msgspec.convert(text, int, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidRequestError(name, f'must be a whole number, got "{text:.40}"') from error

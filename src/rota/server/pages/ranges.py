@@ -1,7 +1,7 @@
 """The range of time that charts show, from 15 minutes to 30 days, and its statistics."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -81,10 +81,14 @@ def _take_parts(minute: MinuteStats, accepts: Callable[[PartStats], bool]) -> Mi
     )
 
 
-def sum_kinds(stats: Iterable[MinuteStats]) -> dict[str, PartStats]:
+def list_parts(stats: Iterable[MinuteStats]) -> Iterator[PartStats]:
+    return (part for each in stats for part in each.parts)
+
+
+def sum_kinds(parts: Iterable[PartStats]) -> dict[str, PartStats]:
     """What the attempts of each kind did, in all queues together."""
     found: dict[str, PartStats] = {}
-    for part in (part for each in stats for part in each.parts):
+    for part in parts:
         known = found.get(part.kind, PartStats(part.kind, ""))
         (found[part.kind],) = add_parts((known,), [replace(part, queue="")])
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, RotaError
+from rota.errors import InvalidRequestError, InvalidZoneError, RotaError
 from rota.jobs import format_instant
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.explain import explain_job
@@ -18,6 +18,7 @@ from rota.ops.series import (
 )
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
 from rota.server.pages.formats import read_wall
+from rota.server.pages.job import carry_out_verb
 from rota.server.pages.outlook import (
     show_occurrence,
     show_series_runs,
@@ -79,17 +80,7 @@ async def act_on_series(visit: Visit) -> Response:
     if verb == "backfill":
         return await _backfill(visit, form)
     await _find(visit)
-    rail, why = visit.rail, form.why
-    who = visit.who
-    if verb == "resume":
-        await rail.resume(series_id, catch_up=form.one("catch_up") == "yes", who=who, why=why)
-        return go_to(_link(visit, done="resumed"))
-    acts = {"pause": (rail.pause, "paused"), "run-now": (rail.run_now, "run")}
-    if verb not in acts:
-        raise NotFoundError("This page does not exist.")
-    act, done = acts[verb]
-    await act(series_id, who=who, why=why)
-    return go_to(_link(visit, done=done))
+    return go_to(_link(visit, done=await carry_out_verb(visit, series_id, form)))
 
 
 async def show_edit(visit: Visit) -> Response:
@@ -104,16 +95,14 @@ async def show_edit(visit: Visit) -> Response:
 
 async def _edit(visit: Visit, given: Form) -> Response:
     detail = await _find(visit)
-    context = visit.around
     try:
         fields = _read_edit(given)
         if "payload" in fields:
             visit.context.served.check(detail.series.kind, fields["payload"])
         if given.one("action") != "save":
-            plan = await plan_edit(context, detail.series.id, fields)
+            plan = await plan_edit(visit.around, detail.series.id, fields)
             return await _render_edit(visit, detail, given, plan=plan)
-        why = given.why
-        await edit_series(context, detail.series.id, fields, who=visit.who, why=why)
+        await edit_series(visit.around, detail.series.id, fields, who=visit.who, why=given.why)
     except RotaError as error:
         problem = error.message.replace("recurrence.", "")
         return await _render_edit(visit, detail, given, problem=problem)
@@ -121,14 +110,10 @@ async def _edit(visit: Visit, given: Form) -> Response:
 
 
 def _read_edit(given: Form) -> dict[str, Any]:
-    priority = given.one("priority")
-    if not (priority.isascii() and priority.isdigit()):
+    priority = given.number("priority")
+    if priority is None:
         raise InvalidRequestError("priority", "must be a whole number from 1 to 10")
-    fields: dict[str, Any] = {
-        "recurrence": read_rule(given),
-        "queue": given.one("queue"),
-        "priority": int(priority),
-    }
+    fields = {"recurrence": read_rule(given), "queue": given.one("queue"), "priority": priority}
     if given.one("payload"):
         fields["payload"] = read_payload(given.one("payload"))
     return fields
@@ -165,25 +150,17 @@ async def _render_edit(
 async def _backfill(visit: Visit, form: Form) -> Response:
     """Show what a backfill would create; with ``action=create``, create it."""
     detail = await _find(visit)
-    context = visit.around
+    zone = visit.shown_zone
     try:
-        zone = visit.shown_zone
         since, until = (read_wall(form.one(name), name, zone) for name in ("since", "until"))
-        until = min(until, visit.now)
-        plan = await plan_backfill(context, detail.series.id, since, until)
+        asked = visit.around, detail.series.id, since, min(until, visit.now)
+        plan = await plan_backfill(*asked)
     except RotaError as error:
         return await _render_backfill(visit, detail, form, problem=error.message)
     if form.one("action") != "create":
         return await _render_backfill(visit, detail, form, plan=plan)
     await visit.admit(len(plan.occurrences))
-    made = await run_backfill(
-        context,
-        detail.series.id,
-        since,
-        until,
-        who=visit.who,
-        why=form.why,
-    )
+    made = await run_backfill(*asked, who=visit.who, why=form.why)
     return go_to(_link(visit, done="backfilled", count=len(made.job_ids)))
 
 

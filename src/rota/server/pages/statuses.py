@@ -10,6 +10,7 @@ from rota.ops.overview import Failure
 from rota.ops.queues import QueueReport
 from rota.ops.series import SeriesRun, SeriesSummary
 from rota.ops.tasks import TaskSummary
+from rota.policy.gates import Maintenance
 from rota.scheduler.history import TaskRun
 from rota.telemetry.health import LATE_AFTER
 
@@ -47,6 +48,8 @@ NO_WORKER = Sign("no worker", "alert", "red")
 LATE = Sign("late", "clock", "amber")
 _WORKING = Sign("working", "play", "blue")
 _IDLE = Sign("idle", "dashed", "quiet")
+CLOSED = Sign("closed now", "pause", "amber")
+_PLANNED = Sign("planned", "clock", "quiet")
 _SKIPPED = Sign("skipped", "slash", "amber")
 _INTERRUPTED = Sign("interrupted", "alert", "amber")
 _ENDED = Sign("ended", "check", "quiet")
@@ -81,6 +84,11 @@ def _of_queue(queue: QueueReport, _now: datetime) -> Sign:
     if queue.late_seconds > LATE_AFTER.total_seconds():
         return LATE
     return _WORKING if queue.running_count or queue.due_count else _IDLE
+
+
+@sign_of.register
+def _of_maintenance(window: Maintenance, now: datetime) -> Sign:
+    return CLOSED if window.from_at is None or window.from_at <= now else _PLANNED
 
 
 @sign_of.register

@@ -50,6 +50,6 @@ async def switch_tenant(visit: Visit) -> Response:
         response.delete_cookie(TENANT_COOKIE, path=root_of(visit.request) + HOME)
         return response
     act = AuditedAction(action="look_at_tenant", who=visit.who)
-    await record_action(visit.context.rail_context(tenant), act)
+    await record_action(visit.around_of(tenant), act)
     keep_cookie(visit, response, TENANT_COOKIE, tenant)
     return response

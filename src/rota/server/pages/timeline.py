@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
-from rota.jobs import PAUSED_UNTIL, Attempt, Job, JobStatus, Lease
+from rota.jobs import PAUSED_UNTIL, Attempt, Job, JobStatus, Lease, complete_history
 from rota.server.pages.formats import Lines, format_length, show_text
 from rota.server.pages.statuses import sign_of
 
@@ -85,7 +85,7 @@ def make_timeline(
 
     ``asked`` is the attempt whose traceback and log are shown in full first.
     """
-    attempts = list_attempts(job, attempts)
+    attempts = complete_history(job, attempts)
     whole = _choose_whole(attempts, asked)
     steps = [Step(job.created_at, "Created", "plus", "quiet")]
     before: Attempt | None = None
@@ -94,23 +94,6 @@ def make_timeline(
         before = each
     steps += _show_present(job, attempts, now)
     return steps
-
-
-def list_attempts(job: Job, attempts: Sequence[Attempt]) -> list[Attempt]:
-    """The attempts, also the one that completed the job: the store keeps it with the job."""
-    done = job.completion
-    if done is None or (attempts and attempts[-1].outcome == "succeeded"):
-        return list(attempts)
-    last = Attempt(
-        job_id=job.id,
-        number=job.attempt_count + 1,
-        token=job.last_token,
-        worker=done.worker,
-        started_at=done.started_at,
-        ended_at=done.ended_at,
-        outcome="succeeded",
-    )
-    return [*attempts, last]
 
 
 def _choose_whole(attempts: Sequence[Attempt], asked: int | None) -> set[int]:
@@ -240,7 +223,7 @@ def _show_end(job: Job, attempts: Sequence[Attempt], now: datetime) -> Step:
 
 def make_strip(job: Job, attempts: Sequence[Attempt], now: datetime) -> list[Stretch]:
     """Waits and runs to scale, from the creation of the job to its end or now."""
-    attempts = list_attempts(job, attempts)
+    attempts = complete_history(job, attempts)
     runs = [(it.started_at, it.ended_at, *_name_run(it)) for it in attempts]
     if job.lease is not None and job.status is JobStatus.RUNNING:
         number = job.attempt_count + 1

@@ -33,6 +33,7 @@ MOST_KEPT = 200
 LONGEST_FORM = 256 * 1024
 MOST_FIELDS = 2_000
 
+_LONGEST_NUMBER = 12
 _FORM = "application/x-www-form-urlencoded"
 
 Found = TypeVar("Found")
@@ -99,6 +100,15 @@ class Form(NamedTuple):
         """The last value of that name, stripped."""
         return self.values.get(name, [default])[-1].strip()
 
+    def number(self, name: str) -> int | None:
+        """The whole number of that name; None if the field is empty."""
+        text = self.one(name)
+        if not text:
+            return None
+        if text.isascii() and text.removeprefix("-").isdigit() and len(text) < _LONGEST_NUMBER:
+            return int(text)
+        raise InvalidRequestError(name, f'must be a whole number, got "{text[:40]}"')
+
     @property
     def why(self) -> str | None:
         """The reason, for the audit log."""
@@ -139,7 +149,7 @@ class MenuEntry(NamedTuple):
     scope: Scope
 
 
-class Visit(Admitted, frozen=True, kw_only=True):
+class Visit(Admitted, frozen=True, kw_only=True, gc=True):
     """What every page is made from. ``has_sign_in``: people sign in here, and may sign out.
 
     ``zone`` is the zone of the server, in which declarative tasks run. Times are shown in
