@@ -74,7 +74,7 @@ class Rota(AppExecution):
 
     ``store`` is an address; without one it is ``$ROTA_STORE``, or else ``sqlite:///rota.db``.
     Nothing is opened until it is used. ``async with app`` opens it in the running event loop;
-    calls outside of that, and all ``_sync`` calls, share a connection in a thread of its own.
+    all other calls, and all ``_sync`` calls, share one connection in a background thread.
     ``settings`` are those of its workers.
     """
 
@@ -180,13 +180,13 @@ class Rota(AppExecution):
         )
 
     async def plan(self) -> SchedulePlan:
-        """What reconciling the schedules would add, change and remove now. Writes nothing."""
+        """What a start would add, change and remove of the schedules. Writes nothing."""
         return await self.sessions.run(lambda session: plan_schedules(self, session))
 
     def flow(
         self, name: str | None = None, *, tenant: str = DEFAULT_TENANT, within: Any = None
     ) -> Flow:
-        """Several jobs that are created all or not at all, at the end of a ``with`` block."""
+        """Collect jobs, and create all of them or none at the end of a ``with`` block."""
         return Flow(self.sessions, name=name, tenant=read_word(tenant, "tenant"), within=within)
 
     @asynccontextmanager

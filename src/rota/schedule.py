@@ -197,7 +197,7 @@ class ScheduleHandle:
         return f"<ScheduleHandle {self.name} of {self._task.name}>"
 
     async def pause(self) -> None:
-        """Let nothing of it start until it is resumed. What runs finishes."""
+        """Pause it. A running occurrence finishes."""
         await self._run(self._pause)
 
     def pause_sync(self) -> None:
@@ -205,7 +205,7 @@ class ScheduleHandle:
         self._run_sync(self._pause)
 
     async def resume(self, *, catch_up: bool = False) -> None:
-        """Go on with the next occurrence; with ``catch_up``, with the first that was missed."""
+        """Resume with the next occurrence; with ``catch_up``, with the first that was missed."""
         await self._run(lambda session: self._resume(session, catch_up=catch_up))
 
     def resume_sync(self, *, catch_up: bool = False) -> None:
@@ -215,7 +215,7 @@ class ScheduleHandle:
     async def update(self, when: When | None = None, **changes: Any) -> None:
         """Change when it is due, its arguments (``args``), or any other option of ``schedule``.
 
-        What is not given stays. An occurrence that runs finishes as it began.
+        Options that you leave out stay. An occurrence that runs finishes as it began.
         """
         await self._run(lambda session: self._update(session, when, changes))
 

@@ -133,7 +133,7 @@ class Task(Generic[P, R]):
         return self._plain.enqueue_sync(*args, **kwargs)
 
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
-        """Create a job for each of these, made by ``call``: all of them or none."""
+        """Create a job for each call made by ``task.call(...)``: all of them or none."""
         return await self._plain.enqueue_many(calls)
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
@@ -164,10 +164,10 @@ class Task(Generic[P, R]):
 
         ``at`` or ``delay`` say when it is due. A job with the same ``key`` is created once.
         ``after`` are jobs that must complete first; ``on_parent_failure`` says what happens if one
-        of them, or one whose output is an argument, does not. ``within`` is a connection or session
-        of the caller with an open transaction: the job is created when it commits. ``notifies``
-        decides about quiet hours instead of the task; only workers that offer the version ``label``
-        run the job.
+        of them, or one whose output is an argument, does not complete. ``within`` is a connection
+        or session of the caller with an open transaction: the job is created when it commits.
+        ``notifies`` decides about quiet hours instead of the task; only workers that offer the
+        version ``label`` run the job.
         """
         if at is not None and delay is not None:
             raise InvalidInputError(
@@ -207,8 +207,8 @@ class Task(Generic[P, R]):
         """Run the task when it is due, until the schedule is cancelled.
 
         ``options`` are ``zone``, ``gap``, ``fold``, ``overlap``, ``catch_up``, ``jitter`` and
-        ``alert_after``, as for ``app.schedule``. A schedule with this name that says the same is
-        left as it is.
+        ``alert_after``, as for ``app.schedule``. An identical schedule with this name is
+        left unchanged.
         """
         options |= {"args": args, "retry": retry}
         create = self._plan_schedule(when, name or self.name, tenant, options)

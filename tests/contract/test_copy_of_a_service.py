@@ -129,5 +129,5 @@ async def test_a_service_says_of_a_copy_what_it_says_of_the_source(
     report = await copy_store(source, target, VirtualClock(START), ignore, is_forced=True)
     assert await _see_everything(target) == before
     assert await _see_everything(source) == before
-    assert (report.tally.job_count, report.tally.attempt_count) == (6, 1)
+    assert (report.content.job_count, report.content.attempt_count) == (6, 1)
     assert len(before) == len(LISTS) + 6 * len(OF_A_JOB)

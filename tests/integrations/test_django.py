@@ -135,6 +135,34 @@ def list_payloads(url: str) -> list[Any]:
     return asyncio.run(read())
 
 
+RANKED = """
+import django
+django.setup()
+from shop.tasks import confirm
+for priority in (-100, -81, 0, 100):
+    confirm.using(priority=priority).enqueue(1)
+"""
+
+
+def test_each_priority_of_django_is_one_of_rota(site: Path, database_url: str) -> None:
+    make_tables(site, DATABASE_URL=database_url)
+    known = {"DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "shop.settings"}
+    subprocess.run(
+        [sys.executable, "-c", RANKED],
+        cwd=site,
+        env=os.environ | known,
+        check=True,
+        timeout=PATIENCE,
+    )
+
+    async def read() -> list[int]:
+        async with await open_store(database_url) as store:
+            page = await store.find("default", limit=100)
+            return sorted(job.priority for job in page.items)
+
+    assert asyncio.run(read()) == [1, 1, 5, 10]
+
+
 def test_a_wrong_option_is_named_by_djangos_checks(site: Path) -> None:
     settings = site / "shop" / "settings.py"
     settings.write_text(settings.read_text().replace('{"STORE":', '{"STOR": 1, "STORE":'))

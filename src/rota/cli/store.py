@@ -208,12 +208,12 @@ def plan_document(plan: CopyPlan) -> dict[str, Any]:
 
 def describe_copy(plan: CopyPlan, report: CopyReport) -> str:
     """One sentence: what is in both stores."""
-    tally = report.tally
+    content = report.content
     counts = (
-        f"{tally.job_count:,} jobs, {tally.attempt_count:,} attempts, "
-        f"{tally.document_count:,} documents"
+        f"{content.job_count:,} jobs, {content.attempt_count:,} attempts, "
+        f"{content.document_count:,} documents"
     )
-    unreadable = tally.unreadable_count
+    unreadable = content.unreadable_count
     aside = f" ({unreadable:,} of the jobs cannot be read, and are set aside)" if unreadable else ""
     before = " The copy had been finished before; nothing was copied now."
     return (
@@ -223,18 +223,18 @@ def describe_copy(plan: CopyPlan, report: CopyReport) -> str:
 
 
 def copy_document(plan: CopyPlan, report: CopyReport) -> dict[str, Any]:
-    tally = report.tally
+    content = report.content
     return {
         "source": plan.source.address,
         "target": plan.target.address,
         "is_resumed": report.is_resumed,
         "was_finished": report.was_finished,
         "is_equal": True,
-        "jobs": tally.job_count,
-        "unreadable_jobs": tally.unreadable_count,
-        "attempts": tally.attempt_count,
-        "documents": tally.document_count,
-        "digest": tally.digest,
+        "jobs": content.job_count,
+        "unreadable_jobs": content.unreadable_count,
+        "attempts": content.attempt_count,
+        "documents": content.document_count,
+        "digest": content.digest,
     }
 
 

@@ -66,10 +66,10 @@ class Created(NamedTuple):
 
 
 class Client:
-    """Asks for what the routes of the service offer; paths are those below ``/api/v1``.
+    """Calls the routes of the service; paths are those below ``/api/v1``.
 
-    What the service refuses is raised as the same error, with the same message, as in the service
-    itself. ``url`` is named in the error when the service does not answer.
+    It raises the error of the service, with the same message. ``url`` is named in the error when
+    the service does not answer.
     """
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:

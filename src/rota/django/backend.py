@@ -27,7 +27,7 @@ from rota.rail.environment import with_usual_attempts
 from rota.session import Session
 
 PRIORITY_STEP = 20
-"""Django has priorities from -100 to 100, Rota from 0 to 10."""
+"""Django has priorities from -100 to 100, Rota from 1 to 10."""
 
 _OPTIONS = frozenset({"STORE", "TENANT", "RETRY", "DATABASE"})
 _apps: dict[str | None, Rota] = {}
@@ -112,7 +112,7 @@ class RotaBackend(BaseTaskBackend):
             kind=task.module_path,
             queue=task.queue_name,
             payload=msgspec.to_builtins(payload),
-            priority=DEFAULT_PRIORITY + round(task.priority / PRIORITY_STEP),
+            priority=max(1, DEFAULT_PRIORITY + round(task.priority / PRIORITY_STEP)),
             due_at=task.run_after,
             retry_policy=self.retry,
         )

@@ -289,13 +289,13 @@ async def compare(
 
 
 async def _sum_up(store: PortableStore, phase: Phase, tell: Tell) -> ContentDigest:
-    tally = ContentDigest()
+    content = ContentDigest()
     tell(phase, 0)
     async with aclosing(walk_through(store)) as walk:
         async for records in walk:
-            tally.add(records)
+            content.add(records)
             tell(phase, len(records))
-    return tally
+    return content
 
 
 async def _name_differences(

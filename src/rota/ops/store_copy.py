@@ -164,7 +164,7 @@ class CopyReport:
     copy already, and nothing was written.
     """
 
-    tally: ContentDigest
+    content: ContentDigest
     is_resumed: bool = False
     was_finished: bool = False
 
@@ -181,11 +181,11 @@ async def copy_everything(
         await _refuse_content(target, marked)
     if not marked.mark.is_copied:
         await _move(source, target, marked, now, tell)
-    tally, differences = await compare(source, target, tell)
+    content, differences = await compare(source, target, tell)
     if differences:
         raise CopyDiffersError(differences)
     await marked.finish()
-    return CopyReport(tally, is_resumed=marked.is_resumed)
+    return CopyReport(content, is_resumed=marked.is_resumed)
 
 
 async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tell) -> CopyReport:
@@ -194,14 +194,14 @@ async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tel
     A copy interrupted while removing its mark is repeated and ends here. Raises CopyRefusedError
     when the two differ.
     """
-    tally, differences = await compare(source, target, tell)
+    content, differences = await compare(source, target, tell)
     if differences:
         raise CopyRefusedError(
             "The target is not empty, and is not a copy of the source: "
             f"{'; '.join(differences)}. Name a store that is empty, or empty this one",
             {"differences": differences},
         )
-    return CopyReport(tally, was_finished=True)
+    return CopyReport(content, was_finished=True)
 
 
 async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:

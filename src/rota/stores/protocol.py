@@ -399,13 +399,14 @@ class JobStore(Protocol):
         """Lease up to ``request.limit`` jobs that are READY and due, each to one caller only.
 
         Each has a token greater than any it had before. Within a tenant they come in the order of
-        ``rota.jobs.ordering``. Tenants take turns (``kernel.turns``), so that a tenant with a long
-        backlog does not hold up the others. Returns fewer jobs, or none, rather than wait.
+        ``rota.jobs.ordering``. Tenants take turns (``rota.stores.kernel.turns``), so that a tenant
+        with a long backlog does not hold up the others. Returns fewer jobs, or none, rather than
+        wait.
 
         ``request.caps`` are never exceeded, however many callers lease at once, if all of them give
         these caps. A RUNNING job counts even after its lease has expired. With ``request.ageing``
         the order is that of ``rota.jobs.aged_key``. A tenant or queue without room, or without a
-        due job, does not hold up others; ``kernel.limits`` has the rules.
+        due job, does not hold up others; ``rota.stores.kernel.limits`` has the rules.
 
         With ``request.kinds`` or ``request.labels`` other jobs are passed over, and stay as they
         are. A lease looks at ``LOOK_AHEAD`` due jobs of each queue of each tenant, and at as many
@@ -431,7 +432,7 @@ class JobStore(Protocol):
         With the job are written its attempt, its result, its successor (unless it exists already)
         and the effect on others. Dependents whose dependencies are now all COMPLETED become READY,
         exactly once however their dependencies race. If the job ended in any other way, its PENDING
-        dependents do as their ``on_parent_failure`` says: they become BLOCKED, and their dependents
+        dependents follow their ``on_parent_failure``: they become BLOCKED, and their dependents
         in turn; or wait for one dependency less. The cost does not grow with the number of other
         dependencies that a dependent has. A job to be removed stays while others depend on it. A
         change sees those before it in the same call. IllegalMoveError, and nothing is written, if

@@ -239,7 +239,7 @@ class Context(AttemptFacts, eq=False):
     ) -> Any:
         """Perform the action effectively once for this tenant and key, and return its result.
 
-        See ``rota.effects.Ledger.once``.
+        See ``rota.policy.Ledger.once``.
         """
         return await self._open_ledger().once(
             self.tenant, key, action, on_crash=on_crash, wait_for=wait_for
@@ -255,7 +255,7 @@ class Context(AttemptFacts, eq=False):
     ) -> Any:
         """The same within the handler's own transaction: committed with it, or not at all.
 
-        See ``rota.effects.Ledger.once_within``.
+        See ``rota.policy.Ledger.once_within``.
         """
         return await self._open_ledger().once_within(
             connection, self.tenant, key, action, on_crash=on_crash

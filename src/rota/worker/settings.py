@@ -23,11 +23,12 @@ _NO_TIME = timedelta(0)
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Eight options, the gate that jobs pass before their handlers, and the limits on leases.
+    """How a worker runs, the gate that jobs pass before their handlers, and the limits on leases.
 
     - ``batch``: the most jobs leased at once. ``concurrency``: the most jobs that run at once.
     - ``lease_for``: how long a job is held without a sign of life. When its worker dies, the job is
-      rescued after that time and at most a quarter more. Heartbeats let jobs run longer.
+      rescued after that time and at most half of it more, never more than 15 s. Heartbeats let jobs
+      run longer.
     - ``poll_for``: how often an idle worker looks for jobs without being notified.
     - ``queues``, ``tenants``: which jobs are leased; by default all. Of these only kinds that have
       a handler here, and of jobs with a version label those whose label is among ``labels``. With

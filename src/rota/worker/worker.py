@@ -178,7 +178,7 @@ class Worker:
         return register
 
     def register(self, kind: str, handler: Handler) -> None:
-        """Use a handler that is complete for jobs of this kind."""
+        """Register a handler with its options for jobs of this kind."""
         self._resources.handlers.register(kind, handler)
 
     def limit_to(self, kinds: Collection[str]) -> None:
@@ -191,8 +191,8 @@ class Worker:
     def run(self) -> Coroutine[Any, Any, StopReport]:
         """Work until ``stop``, and return how it ended.
 
-        A worker stops by itself when as many handlers as it has slots, and at least three, were
-        cut short and will not end. The ``manner`` is then ``WORN_OUT``, and its process should end.
+        A worker stops by itself when cancelled handlers that do not end hold all of its slots, and
+        at least three of them. The ``manner`` is then ``WORN_OUT``, and its process should end.
 
         Cancelling it hands back all jobs at once. Raises StoreClosedError when the store is closed;
         a store that is away is retried.
@@ -202,7 +202,7 @@ class Worker:
     def run_once(self) -> Coroutine[Any, Any, list[Settled]]:
         """Lease one batch of due jobs, run them, and return each as it was written.
 
-        For tests, and for programs that are started anew for every batch. It rescues no stalled
+        For tests, and for programs that are started again for every batch. It rescues no stalled
         jobs.
         """
         return self._run_batch(self._stop_count)

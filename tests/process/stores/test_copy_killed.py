@@ -115,7 +115,7 @@ async def test_one_killed_at_its_very_end_is_finished_or_found_to_be(
         assert is_marked == (moment == "before")
     report = await copy_store(source, target, SystemClock(), lambda _phase, _count: None)
     assert (report.is_resumed, report.was_finished) == (is_marked, not is_marked)
-    assert report.tally.job_count == 8
+    assert report.content.job_count == 8
     async with await open_store(target) as store:
         expect_same(await dump_all(store), records)
 

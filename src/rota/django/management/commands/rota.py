@@ -42,6 +42,8 @@ class Command(BaseCommand):
         async with backend.app as app:
             worker, session = app.worker(settings), await app.session()
             register_tasks(worker, backend)
-            self.stdout.write(f"Serving {len(worker.kinds)} tasks. Stop with Ctrl-C.")
+            count = len(worker.kinds)
+            tasks = "1 task" if count == 1 else f"{count} tasks"
+            self.stdout.write(f"Serving {tasks}. Stop with Ctrl-C.")
             async with observed(worker, session.store, session.clock):
                 await run_until_signalled(worker)
