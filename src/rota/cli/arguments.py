@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 import tzlocal
 
-from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
-from rota.triggers.cron import Every, parse_cron
+from rota.clock.duration import read_duration as parse_duration
+from rota.errors import InvalidInputError, InvalidZoneError, invalid
 from rota.triggers.dst_notes import describe_change
 from rota.triggers.zone import instants_of, load_zone, transition_around
 
@@ -52,9 +52,7 @@ def ask_about(text: str | None) -> dict[str, str]:
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInputError(
-            f'Invalid --at "{text}": it is not an ISO 8601 time', {"field": "--at"}
-        ) from error
+        raise invalid("--at", f'"{text}" is not an ISO 8601 time') from error
     return {"wall" if at.tzinfo is None else "at": at.isoformat()}
 
 
@@ -100,23 +98,17 @@ def _refuse_instant(option: str, value: str, reason: str) -> InvalidInputError:
 def read_duration(text: str, option: str) -> timedelta:
     """Numbers with units, such as ``90s`` or ``1h30m``. ``option`` is named in the error."""
     try:
-        parsed = parse_cron(f"@every {text}", "extended")
-    except InvalidCronExpressionError as error:
-        raise _refuse_duration(text, option) from error
-    if not isinstance(parsed, Every):
-        raise _refuse_duration(text, option)
-    return parsed.period
+        return parse_duration(text, option)
+    except InvalidInputError as error:
+        reason = f'"{text}" is not a length of time, such as 90s, 5m or 1h30m'
+        raise invalid(option, reason) from error
 
 
-def _refuse_duration(text: str, option: str) -> InvalidInputError:
-    return InvalidInputError(
-        f'{option} "{text}" is not a length of time, such as 90s, 5m or 1h30m', {"field": option}
-    )
-
-
-REASON = "is not a job id, such as 01890a5d-ac96-774b-bcce-b302099a8057; rota jobs list shows them"
+REASON = (
+    "is not a job id, such as 01890a5d-ac96-774b-bcce-b302099a8057, nor 4 or more of its first "
+    "characters; rota jobs list shows them"
+)
 LONGEST_SHOWN = 40
-
 IdCheck = Callable[[object, str | Sequence[str] | None], None]
 
 
@@ -130,8 +122,7 @@ def check_ids(field: str) -> IdCheck:
     def check(_kind: object, given: str | Sequence[str] | None) -> None:
         for each in [given] if isinstance(given, str) else given or ():
             if _START.fullmatch(each) is None:
-                message = f'{field} "{each[:LONGEST_SHOWN]}" {REASON}'
-                raise InvalidInputError(message, {"field": field, "reason": REASON})
+                raise invalid(field, f'"{each[:LONGEST_SHOWN]}" {REASON}')
 
     return check
 
@@ -151,7 +142,7 @@ def read_json(text: str, option: str) -> Any:
     try:
         return msgspec.json.decode(source)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _refuse_json(option, f"is not JSON: {error}") from error
+        raise invalid(option, f"is not JSON: {error}") from error
 
 
 def _read_source(text: str, option: str) -> bytes:
@@ -162,16 +153,12 @@ def _read_source(text: str, option: str) -> bytes:
             with Path(text[1:]).open("rb") as file:
                 return _read_all(file, option)
     except OSError as error:
-        raise _refuse_json(option, f"cannot be read: {error.strerror}") from error
+        raise invalid(option, f"cannot be read: {error.strerror}") from error
     return text.encode("utf-8", "surrogateescape")
 
 
 def _read_all(file: BinaryIO, option: str) -> bytes:
     content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
-        raise _refuse_json(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
+        raise invalid(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
     return content
-
-
-def _refuse_json(option: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{option} {reason}", {"field": option, "reason": reason})

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from rota.cli.arguments import check_ids
-from rota.cli.options import LimitOption, ZoneOption, value
+from rota.cli.options import LimitOption, value
 from rota.cli.output import NOTHING, Row, Viewer, show_text
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import LOCALLY, ZonedSession
 
 ENTRY_COLUMNS = ("When", "Who", "Action", "Jobs", "Details")
 _LONGEST_NAME = 60
@@ -31,13 +31,12 @@ def audit(
         ),
     ] = None,
     limit: LimitOption = 20,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List entries of the audit log."""
     job_id = None if job is None else session.find_job(job, "--job")
     listed = session.collect("audit", query={"action": action, "job_id": job_id}, limit=limit)
-    session.print_items(listed, ENTRY_COLUMNS, entry_row, noun="entry", zone=zone)
+    session.print_items(listed, ENTRY_COLUMNS, entry_row, noun="entry")
 
 
 def entry_row(entry: dict[str, Any], viewer: Viewer) -> Row:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from rota.cli.options import DialectOption
@@ -26,6 +25,7 @@ from rota.cli.output import (
     reason_of,
     underline,
 )
+from rota.cli.progress import Bars
 from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
 from rota.escape import escape
 from rota.triggers.cron import Dialect, parse_cron
@@ -157,8 +157,6 @@ def _schedule_span(line: str) -> tuple[int, int]:
 WORTH_A_PROGRESS_BAR = 1_000_000
 """Bytes: a smaller file is checked before a bar could be read."""
 
-LINES_PER_STEP = 1000
-
 
 def check(
     file: Annotated[
@@ -235,15 +233,11 @@ def _with_progress(lines: Iterator[str], size: int, console: Console) -> Iterato
     if size < WORTH_A_PROGRESS_BAR or not console.is_terminal:
         yield from lines
         return
-    bar = Progress(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    with bar:
-        task = bar.add_task("Checking", total=size)
-        read = 0
-        for number, line in enumerate(lines):
+    with Bars(console, is_transient=True) as bars:
+        bar = bars.find_bar("Checking", size)
+        for line in lines:
             yield line
-            read += len(line)
-            if number % LINES_PER_STEP == 0:
-                bar.update(task, completed=read)
+            bars.advance(bar, len(line))
 
 
 def _print_findings(terminal: Terminal, file: str, findings: Findings) -> None:

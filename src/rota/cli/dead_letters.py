@@ -14,12 +14,11 @@ from rota.cli.options import (
     OfKindOption,
     OfQueueOption,
     WhyOption,
-    ZoneOption,
     flag,
     value,
 )
 from rota.cli.output import count_of, print_table, tell_replacements
-from rota.cli.session import HERE, TenantSession, path_of
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError
 from rota.escape import escape
@@ -66,8 +65,7 @@ def list_letters(
     which: Which = ALL_OF_THEM,
     with_retried: Annotated[bool, flag("Also those that were retried already.")] = False,
     limit: LimitOption = 20,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List dead letters, the newest first, with what went wrong last.
 
@@ -78,11 +76,11 @@ def list_letters(
     """
     query = {**which.to_filters(), "with_retried": with_retried}
     listed = session.collect("dead-letters", query=query, limit=limit)
-    session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter", zone=zone)
+    session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter")
 
 
 @app.command(name="show")
-def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show a dead letter with all its attempts.
 
     Try:
@@ -93,7 +91,7 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     letter = session.get("dead-letters", job_id)
     if session.is_done(letter):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     job = letter["job"]
     print_table(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
     print_attempts(session.terminal, letter["attempts"], viewer)

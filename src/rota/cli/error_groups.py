@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.options import WhyOption, ZoneOption, flag, value
+from rota.cli.options import WhyOption, flag, value
 from rota.cli.output import Row, Viewer, count_of, print_table, show_text
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
 
 app = App(name="errors")
@@ -21,8 +21,7 @@ DryRunOption = Annotated[bool, flag("Only count them.")]
 def list_groups(
     *,
     kind: Annotated[str | None, value("NAME", "Only errors of this kind.")] = None,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List failures in groups: the same kind, exception and place.
 
@@ -32,7 +31,7 @@ def list_groups(
         rota errors list --kind http.request
     """
     listed = session.list_all("errors", query={"kind": kind})
-    session.print_items(listed, GROUP_COLUMNS, group_row, noun="error group", zone=zone)
+    session.print_items(listed, GROUP_COLUMNS, group_row, noun="error group")
 
 
 def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
@@ -50,9 +49,7 @@ def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
 
 
 @app.command(name="show")
-def show(
-    group_id: GroupArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def show(group_id: GroupArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show one error group: when it was seen, and its latest job.
 
     Try:
@@ -62,7 +59,7 @@ def show(
     found = session.get("errors", group_id)
     if session.is_done(found):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     more = " or more" if found["has_more_letters"] else ""
     facts = [
         ("kind", show_text(found["kind"])),

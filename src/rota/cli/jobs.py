@@ -10,7 +10,6 @@ from cyclopts import App, Parameter
 from rota.auth.masking import mask_secrets
 from rota.cli.arguments import (
     check_ids,
-    choose_zone,
     format_instant,
     given,
     read_duration,
@@ -38,7 +37,6 @@ from rota.cli.options import (
     PayloadOption,
     StateOption,
     WhyOption,
-    ZoneOption,
     flag,
     join_query,
     number,
@@ -50,9 +48,9 @@ from rota.cli.output import (
     show_text,
     tell_replacements,
 )
-from rota.cli.session import HERE, TenantSession, path_of
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
-from rota.errors import InvalidInputError
+from rota.errors import invalid
 from rota.escape import escape, escape_json
 
 
@@ -91,7 +89,6 @@ class Wanted:
     auto_remove: Annotated[bool, flag("Delete the job once it has succeeded.")] = False
     notifies: NotifiesOption = None
     label: LabelOption = None
-    zone: ZoneOption = None
 
 
 NOTHING_SAID = Wanted()
@@ -102,7 +99,7 @@ def create(
     /,
     *,
     wanted: Wanted = NOTHING_SAID,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Create a job.
 
@@ -112,24 +109,24 @@ def create(
         rota jobs create report --queue mail --in 90s --max-attempts 5
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
-    body = {"name": name, **_read_body(wanted, session.terminal)}
+    body = {"name": name, **_read_body(wanted, session)}
     if wanted.after:
         body["dependencies"] = [session.find_job(it, "--after") for it in wanted.after]
     job, is_new = session.create_job(body)
-    viewer = session.view(wanted.zone)
+    viewer = session.viewer
     when = f"{read_state(job, viewer.now)}, run at {viewer.show(job['run_at'])}"
     became = "Created" if is_new else "There already is"
     session.print_done(job, f"{became} {job['id']}: {when}.")
 
 
-def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:
+def _read_body(wanted: Wanted, session: ZonedSession) -> dict[str, Any]:
     tries = wanted.max_attempts
     return given(
         queue=wanted.queue,
         kind=wanted.kind,
         payload=read_json(wanted.payload, "--payload"),
         priority=wanted.priority,
-        run_at=_read_start(wanted, terminal),
+        run_at=_read_start(wanted, session),
         retry_policy=None if tries is None else {"max_attempts": tries},
         idempotency_key=wanted.key,
         auto_remove=wanted.auto_remove,
@@ -138,13 +135,12 @@ def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:
     )
 
 
-def _read_start(wanted: Wanted, terminal: Terminal) -> str | None:
+def _read_start(wanted: Wanted, session: ZonedSession) -> str | None:
     if wanted.run_at is not None and wanted.run_in is not None:
-        message = "--run-at and --in are both given: one of them is enough"
-        raise InvalidInputError(message, {"field": "--in"})
+        raise invalid("--run-at", "and --in are both given: one of them is enough")
     if wanted.run_in is not None:
-        return format_instant(terminal.clock.now() + read_duration(wanted.run_in, "--in"))
-    return read_moment(wanted.run_at, choose_zone(wanted.zone).zone, "--run-at")
+        return format_instant(session.viewer.now + read_duration(wanted.run_in, "--in"))
+    return read_moment(wanted.run_at, session.local.zone, "--run-at")
 
 
 app = App(name="jobs")
@@ -166,7 +162,6 @@ class Changed:
     payload: NewPayloadOption = None
     priority: Priority = None
     run_at: Moment = None
-    zone: ZoneOption = None
 
 
 UNCHANGED = Changed()
@@ -191,8 +186,7 @@ def list_jobs(
         str | None, value("TEXT", "The cursor at which an earlier list ended.")
     ] = None,
     limit: LimitOption = 20,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List jobs, the newest first.
 
@@ -205,7 +199,7 @@ def list_jobs(
         rota jobs list --match invoice-4711 --limit 200 --json
         rota jobs list --url https://rota.example --token-file ~/.rota-token
     """
-    local = choose_zone(zone).zone
+    local = session.local.zone
     query = {
         "queue": queue,
         "q": join_query(search, state),
@@ -221,11 +215,11 @@ def list_jobs(
     steps = ("jobs", "search") if is_search else ("jobs",)
     listed = session.collect(*steps, query=query, limit=limit)
     out = session.terminal.out
-    session.print_items(listed, job_columns(out), partial(job_row, console=out), zone=zone)
+    session.print_items(listed, job_columns(out), partial(job_row, console=out))
 
 
 @app.command(name="show")
-def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show a job: progress, result, every attempt, and the last traceback.
 
     Try:
@@ -243,7 +237,7 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     result, progress = outcome["result"], outcome.get("progress")
     if session.is_done({**job, "attempts": attempts, "result": result, "progress": progress}):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     facts = job_facts(job, viewer)
     facts += [] if progress is None else [progress_row(progress, viewer)]
     print_table(session.terminal.out, ("Job", escape(job["id"])), facts)
@@ -300,7 +294,7 @@ def update(
     changed: Changed = UNCHANGED,
     notifies: NotifiesOption = None,
     label: LabelOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Change a job that has not ended. Fields that are not named stay as they are.
 
@@ -309,7 +303,7 @@ def update(
         rota jobs update 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
     job_id = session.find_job(job_id)
-    body = _read_changes(changed) | given(notifies=notifies, label=label)
+    body = _read_changes(changed, session) | given(notifies=notifies, label=label)
     job = session.ask("PUT", "jobs", job_id, body=body)
     session.print_done(job, f"Changed {job['id']}.")
 
@@ -356,7 +350,7 @@ def retry(
     cascade: CascadeOption = False,
     changed: Changed = UNCHANGED,
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Retry a job that failed for good: create a new one, with other values if given.
 
@@ -366,7 +360,7 @@ def retry(
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload @a.json
     """
     job_id = session.find_job(job_id)
-    body = {"why": why, "changes": _read_changes(changed)}
+    body = {"why": why, "changes": _read_changes(changed, session)}
     answer = session.post("jobs", job_id, "retry", body=body, query={"cascade": cascade})
     session.print_done(answer, *(f"{it}." for it in tell_replacements(answer)))
 
@@ -378,7 +372,7 @@ def duplicate(
     *,
     changed: Changed = UNCHANGED,
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Create a job like another one, in any state, with other values if given.
 
@@ -387,18 +381,18 @@ def duplicate(
         rota jobs duplicate 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
     job_id = session.find_job(job_id)
-    body = {"why": why, "changes": _read_changes(changed)}
+    body = {"why": why, "changes": _read_changes(changed, session)}
     job = session.post("jobs", job_id, "duplicate", body=body)
     session.print_done(job, f"Created {job['id']}, a duplicate of {job_id}.")
 
 
-def _read_changes(changed: Changed) -> dict[str, Any]:
+def _read_changes(changed: Changed, session: ZonedSession) -> dict[str, Any]:
     return given(
         name=changed.name,
         queue=changed.queue,
         payload=None if changed.payload is None else read_json(changed.payload, "--payload"),
         priority=changed.priority,
-        run_at=read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
+        run_at=read_moment(changed.run_at, session.local.zone, "--run-at"),
     )
 
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from rota.cli.arguments import read_duration
 from rota.cli.options import WhyOption, flag, number, value
 from rota.cli.output import Row, format_seconds
 from rota.cli.session import HERE, TenantSession
-from rota.clock.duration import read_duration
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.escape import escape
 
 app = App(name="limits")
@@ -114,6 +114,11 @@ def set_limit(
         rota limits set --queue mail --running 5
         rota limits set --queue sms --rate 100/1m --burst 10 --all-tenants
     """
+    if wanted == NOTHING_WANTED:
+        message = "give at least one of --running, --rate and --ageing"
+        raise InvalidInputError(message, {"field": "--running"})
+    if wanted.burst is not None and wanted.rate is None:
+        raise invalid("--burst", "needs --rate")
     body = {
         "whose": scope.whose,
         "queue": scope.queue,
@@ -130,8 +135,9 @@ def set_limit(
 def _read_rate(text: str, burst: int | None) -> dict[str, Any]:
     count, slash, per = text.partition("/")
     if not slash or not count.isdigit():
-        reason = f"{text!r:.40} is not a rate; write a count and a time, such as 100/1m"
-        raise InvalidInputError(f"--rate: {reason}", {"field": "--rate", "reason": reason})
+        raise invalid(
+            "--rate", f'"{text:.40}" is not a rate; write a count and a time, such as 100/1m'
+        )
     seconds = _read_seconds(per if per[:1].isdigit() else f"1{per}", "--rate")
     return {"count": int(count), "per_seconds": seconds, "burst": burst}
 

@@ -147,6 +147,11 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) ->
         _print_below(console, _pad(cells[count:], widths[count:]), style)
 
 
+def print_facts(console: Console, title: tuple[str, str], facts: Iterable[tuple[str, str]]) -> None:
+    """Print what is known of one thing, a row for each fact that has a value."""
+    print_table(console, title, [(fact, "") for fact in facts if fact[1] != NOTHING])
+
+
 def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], width: int) -> None:
     table = Table(box=None, padding=(0, GUTTER, 0, 0), header_style="bold", pad_edge=False)
     for name in header[:-1]:

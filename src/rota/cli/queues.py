@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.limits import describe_limit
-from rota.cli.options import WhyOption, ZoneOption, flag
+from rota.cli.options import WhyOption, flag
 from rota.cli.output import (
     NOTHING,
     Row,
@@ -14,7 +14,7 @@ from rota.cli.output import (
     print_table,
     show_text,
 )
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
 
 app = App(name="queues")
@@ -28,7 +28,7 @@ AllTenantsOption = Annotated[
 
 
 @app.command(name="list")
-def list_queues(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def list_queues(*, session: ZonedSession = LOCALLY) -> None:
     """List queues: what is due, since when, what runs, ends and fails.
 
     Try:
@@ -36,7 +36,7 @@ def list_queues(*, zone: ZoneOption = None, session: TenantSession = HERE) -> No
         rota queues list
     """
     listed = session.list_all("queues")
-    session.print_items(listed, QUEUE_COLUMNS, queue_row, noun="queue", zone=zone)
+    session.print_items(listed, QUEUE_COLUMNS, queue_row, noun="queue")
 
 
 def queue_row(queue: dict[str, Any], viewer: Viewer) -> Row:
@@ -74,9 +74,7 @@ def describe_pause(pause: dict[str, Any], viewer: Viewer) -> str:
 
 
 @app.command(name="show")
-def show(
-    queue: QueueArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def show(queue: QueueArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show one queue: numbers, limits and pauses.
 
     Try:
@@ -86,7 +84,7 @@ def show(
     found = session.get("queues", queue)
     if session.is_done(found):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     facts = _list_facts(found, viewer)
     print_table(session.terminal.out, ("Queue", escape(found["queue"])), [(it, "") for it in facts])
 

@@ -37,7 +37,7 @@ from rota.cli.output import (
     print_table,
     show_text,
 )
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
 from rota.triggers.cron_dialects import split_zone
@@ -88,7 +88,7 @@ def read_rule(rule: Rule) -> dict[str, Any]:
     The zone is the one that is given, or that the expression names, or the host's.
     """
     if sum(it is not None for it in (rule.cron, rule.rrule, rule.every)) != 1:
-        message = "exactly one of --cron, --rrule and --every says when"
+        message = "give exactly one of --cron, --rrule and --every"
         raise InvalidInputError(message, {"field": "--cron"})
     chosen = choose_zone(rule.zone or split_zone(rule.cron or "")[0])
     return given(
@@ -205,9 +205,7 @@ DEFAULT_RULE = Rule()
 
 
 @app.command(name="list")
-def list_series(
-    *, limit: LimitOption = 50, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def list_series(*, limit: LimitOption = 50, session: ZonedSession = LOCALLY) -> None:
     """List series: the schedule in words, the next run and the last result.
 
     Try:
@@ -216,13 +214,11 @@ def list_series(
         rota series list --tenant guild-7 --json
     """
     listed = session.collect("series", limit=limit)
-    session.print_items(listed, SERIES_COLUMNS, series_row, noun="series", zone=zone)
+    session.print_items(listed, SERIES_COLUMNS, series_row, noun="series")
 
 
 @app.command(name="show")
-def show(
-    series_id: SeriesArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def show(series_id: SeriesArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show a series: its rule in words, its next occurrences and its last runs.
 
     Try:
@@ -233,7 +229,7 @@ def show(
     detail = session.get("series", series_id)
     if session.is_done(detail):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     series, runs = detail["series"], detail["runs"]
     print_table(
         session.terminal.out, ("Series", escape(series["id"])), series_facts(series, viewer)
@@ -280,7 +276,7 @@ def create(
     }
     body |= given(kind=kind, idempotency_key=key, notifies=notifies, label=label)
     job, is_new = session.create_job(body)
-    viewer = session.view(rule.zone)
+    viewer = Viewer(session.viewer.now, choose_zone(rule.zone).zone)
     became = "Created" if is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
     session.print_done(job, text)
@@ -400,10 +396,9 @@ def backfill(
     *,
     since: Annotated[str, value("INSTANT", "The first occurrence to run.")],
     until: Annotated[str | None, value("INSTANT", "The last one. Default: now.")] = None,
-    zone: ZoneOption = None,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Run a series for past occurrences that have no successful run.
 
@@ -413,18 +408,16 @@ def backfill(
         rota series backfill 01890a5d --since 2027-03-01T00:00Z --dry-run
     """
     series_id = session.find_job(series_id)
-    local = choose_zone(zone).zone
-    now = session.terminal.clock.now()
+    viewer = session.viewer
     order = {
-        "since": read_moment(since, local, "--since"),
-        "until": read_moment(until, local, "--until") or format_instant(now),
+        "since": read_moment(since, viewer.zone, "--since"),
+        "until": read_moment(until, viewer.zone, "--until") or format_instant(viewer.now),
         "dry_run": dry_run,
         "why": why,
     }
     made = session.post("series", series_id, "backfill", body=order)
     if session.is_done(made):
         return
-    viewer = session.view(zone)
     rows: list[Row] = [((viewer.show(at),), "") for at in made["occurrences"]]
     print_table(session.terminal.out, ("Occurrence",), rows)
     did = "Created" if made["is_applied"] else "Would create"
@@ -437,8 +430,7 @@ def backfill(
 def show_calendar(
     *,
     days: Annotated[int, number(1, 31, "How many days to look ahead.")] = 1,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List what will run in the coming days, and what collides.
 
@@ -449,7 +441,7 @@ def show_calendar(
     found = session.get("series", "calendar", query={"days": days})
     if session.is_done(found):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     _print_calendar(session.terminal, found, viewer)
 
 

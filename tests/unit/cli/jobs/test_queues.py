@@ -64,7 +64,15 @@ def test_a_queue_is_limited_paused_and_resumed(rota: RunRota) -> None:
 
 def test_a_limit_of_nothing_and_a_bad_rate_are_refused(rota: RunRota) -> None:
     rota("store", "migrate")
-    assert rota("limits", "set", "--queue", "mail").status == 2
+    nothing = rota("limits", "set", "--queue", "mail")
+    assert (nothing.status, nothing.err) == (
+        2,
+        "error: give at least one of --running, --rate and --ageing\n",
+    )
+    burst = rota("limits", "set", "--running", "1", "--burst", "5")
+    assert (burst.status, burst.err) == (2, "error: --burst needs --rate\n")
+    ageing = rota("limits", "set", "--ageing", "5x").err
+    assert ageing == 'error: --ageing "5x" is not a length of time, such as 90s, 5m or 1h30m\n'
     refused = rota("limits", "set", "--rate", "often")
     assert refused.status == 2
     assert "write a count and a time, such as 100/1m" in refused.err

@@ -107,7 +107,7 @@ def test_a_preview_shows_dst_notes(rota: RunRota) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ((), "exactly one of --cron, --rrule and --every says when"),
+        ((), "give exactly one of --cron, --rrule and --every"),
         (("--cron", "* * * * *", "--every", "1m"), "exactly one of"),
         (("--cron", "61 * * * *"), "minute field out of range"),
         (("--every", "never"), "recurrence.interval"),
