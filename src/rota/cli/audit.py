@@ -61,6 +61,8 @@ def _name_jobs(ids: Sequence[str]) -> str:
 def _describe(why: str, details: Mapping[str, Any]) -> str:
     said = [f"why: {why}"] if why else []
     said += [
-        f"{name}: {it if isinstance(it, str) else json.dumps(it)}" for name, it in details.items()
+        f"{name}: {it if isinstance(it, str) else json.dumps(it)}"
+        for name, it in details.items()
+        if it is not None
     ]
     return show_text(", ".join(said) or NOTHING, _LONGEST_DETAILS)

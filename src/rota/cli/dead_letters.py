@@ -17,7 +17,7 @@ from rota.cli.options import (
     flag,
     value,
 )
-from rota.cli.output import count_of, print_table, tell_replacements
+from rota.cli.output import count_of, print_facts, tell_replacements
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError
@@ -91,9 +91,8 @@ def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     letter = session.get("dead-letters", job_id)
     if session.is_done(letter):
         return
-    viewer = session.viewer
-    job = letter["job"]
-    print_table(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
+    viewer, job = session.viewer, letter["job"]
+    print_facts(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
     print_attempts(session.terminal, letter["attempts"], viewer)
 
 

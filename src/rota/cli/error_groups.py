@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.options import WhyOption, flag, value
-from rota.cli.output import Row, Viewer, count_of, print_table, show_text
+from rota.cli.output import Row, Viewer, count_of, print_facts, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
 
@@ -71,9 +71,7 @@ def show(group_id: GroupArgument, /, *, session: ZonedSession = LOCALLY) -> None
         ("latest job", escape(found["job_id"])),
         ("dead letters", f"{len(found['letter_ids'])}{more}"),
     ]
-    print_table(
-        session.terminal.out, ("Error", show_text(found["name"])), [(it, "") for it in facts]
-    )
+    print_facts(session.terminal.out, ("Error", show_text(found["name"])), facts)
 
 
 @app.command(name="retry")

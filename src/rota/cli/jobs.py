@@ -18,11 +18,11 @@ from rota.cli.arguments import (
 )
 from rota.cli.commands import BULK
 from rota.cli.job_tables import (
+    describe_progress,
     job_columns,
     job_facts,
     job_row,
     print_attempts,
-    progress_row,
     read_state,
 )
 from rota.cli.options import (
@@ -44,7 +44,7 @@ from rota.cli.options import (
 )
 from rota.cli.output import (
     Terminal,
-    print_table,
+    print_facts,
     show_text,
     tell_replacements,
 )
@@ -238,9 +238,10 @@ def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     if session.is_done({**job, "attempts": attempts, "result": result, "progress": progress}):
         return
     viewer = session.viewer
-    facts = job_facts(job, viewer)
-    facts += [] if progress is None else [progress_row(progress, viewer)]
-    print_table(session.terminal.out, ("Job", escape(job["id"])), facts)
+    facts = list(job_facts(job, viewer))
+    if progress is not None:
+        facts.append(("Progress", describe_progress(progress, viewer)))
+    print_facts(session.terminal.out, ("Job", escape(job["id"])), facts)
     print_attempts(session.terminal, attempts, viewer)
     if result is not None:
         session.terminal.print_text(

@@ -1,5 +1,6 @@
 """``rota queues``: how full queues are, pause and resume."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -11,7 +12,7 @@ from rota.cli.output import (
     Row,
     Viewer,
     format_seconds,
-    print_table,
+    print_facts,
     show_text,
 )
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
@@ -84,25 +85,23 @@ def show(queue: QueueArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     found = session.get("queues", queue)
     if session.is_done(found):
         return
-    viewer = session.viewer
-    facts = _list_facts(found, viewer)
-    print_table(session.terminal.out, ("Queue", escape(found["queue"])), [(it, "") for it in facts])
+    facts = _list_facts(found, session.viewer)
+    print_facts(session.terminal.out, ("Queue", escape(found["queue"])), facts)
 
 
-def _list_facts(queue: dict[str, Any], viewer: Viewer) -> list[tuple[str, str]]:
-    facts = [
-        ("due", f"{queue['due_count']}, the oldest {viewer.tell(queue['oldest_due_at'])}"),
-        ("running", f"{queue['running_count']} of {queue['slot_count']} at once"),
-        ("stalled", str(queue["stalled_count"])),
-        ("not due", str(queue["later_count"])),
-        ("dead", str(queue["dead_count"])),
-        ("workers", str(queue["worker_count"])),
-        ("last 15 min", f"{queue['succeeded_count']} succeeded, {queue['failed_count']} failed"),
-    ]
+def _list_facts(queue: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
+    oldest = f", the oldest {viewer.tell(queue['oldest_due_at'])}" if queue["due_count"] else ""
+    yield "due", f"{queue['due_count']}{oldest}"
+    yield "running", f"{queue['running_count']} of {queue['slot_count']} at once"
+    yield "stalled", str(queue["stalled_count"])
+    yield "not due", str(queue["later_count"])
+    yield "dead", str(queue["dead_count"])
+    yield "workers", str(queue["worker_count"])
+    yield "last 15 min", f"{queue['succeeded_count']} succeeded, {queue['failed_count']} failed"
     if queue["due_count"] and queue["empty_in_seconds"] is not None:
-        facts.append(("empty in", format_seconds(queue["empty_in_seconds"])))
-    facts += [("limit", describe_limit(it)) for it in queue["limits"]]
-    return facts + [("pause", describe_pause(it, viewer)) for it in queue["pauses"]]
+        yield "empty in", format_seconds(queue["empty_in_seconds"])
+    yield from (("limit", describe_limit(it)) for it in queue["limits"])
+    yield from (("pause", describe_pause(it, viewer)) for it in queue["pauses"])
 
 
 @app.command(name="pause")

@@ -34,6 +34,7 @@ from rota.cli.output import (
     Terminal,
     Viewer,
     format_duration,
+    print_facts,
     print_table,
     show_text,
 )
@@ -126,11 +127,6 @@ def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
     if series["problem"] or (last is not None and last["status"] == "FAILED"):
         return cells, "red"
     return cells, "yellow" if series["is_paused"] else ""
-
-
-def series_facts(series: dict[str, Any], viewer: Viewer) -> list[Row]:
-    """The facts about one series that have a value."""
-    return [((name, text), "") for name, text in _list_facts(series, viewer) if text != NOTHING]
 
 
 def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
@@ -231,9 +227,7 @@ def show(series_id: SeriesArgument, /, *, session: ZonedSession = LOCALLY) -> No
         return
     viewer = session.viewer
     series, runs = detail["series"], detail["runs"]
-    print_table(
-        session.terminal.out, ("Series", escape(series["id"])), series_facts(series, viewer)
-    )
+    print_facts(session.terminal.out, ("Series", escape(series["id"])), _list_facts(series, viewer))
     session.terminal.print_text()
     print_upcoming(session.terminal, series)
     if runs:
