@@ -54,9 +54,6 @@ class Which:
     ] = None
 
 
-ALL_OF_THEM = Which()
-
-
 @app.command(name="create")
 def create(
     file: Annotated[
@@ -89,7 +86,7 @@ def act(
     action: Annotated[Action, Parameter(help="What to do to the jobs.")],
     /,
     *,
-    which: Which = ALL_OF_THEM,
+    which: Which = Which(),
     dry_run: Annotated[bool, flag("Show what would be done, and do nothing.")] = False,
     yes: YesOption = False,
     why: WhyOption = None,

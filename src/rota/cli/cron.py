@@ -78,7 +78,6 @@ app = App(name="cron")
 app.command(check, name="check")
 
 Expression = Annotated[str, Parameter(help='A cron expression in quotes, such as "0 9 * * 1-5".')]
-DEFAULTS = Asked()
 
 
 @app.command(name="next")
@@ -88,7 +87,7 @@ def list_next(
     *,
     count: CountOption = 10,
     dialect: DialectOption = "posix",
-    asked: Asked = DEFAULTS,
+    asked: Asked = Asked(),
     output: Output = PLAIN,
 ) -> None:
     """List the next occurrences, in local time and UTC.
@@ -114,7 +113,7 @@ def explain(
     /,
     *,
     dialect: DialectOption = "posix",
-    asked: Asked = DEFAULTS,
+    asked: Asked = Asked(),
     output: Output = PLAIN,
 ) -> None:
     """Say in words what an expression means, field by field.

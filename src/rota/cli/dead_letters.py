@@ -56,13 +56,10 @@ class Which:
         }
 
 
-ALL_OF_THEM = Which()
-
-
 @app.command(name="list")
 def list_letters(
     *,
-    which: Which = ALL_OF_THEM,
+    which: Which = Which(),
     with_retried: Annotated[bool, flag("Also those that were retried already.")] = False,
     limit: LimitOption = 20,
     session: ZonedSession = LOCALLY,
@@ -104,7 +101,7 @@ def retry(
     all_of_them: Annotated[
         bool, flag("All that match the filters, up to 1,000.", name="--all")
     ] = False,
-    which: Which = ALL_OF_THEM,
+    which: Which = Which(),
     cascade: CascadeOption = False,
     dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
     why: WhyOption = None,

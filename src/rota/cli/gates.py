@@ -174,12 +174,9 @@ class Window:
     queue: Annotated[str | None, value("NAME", "With --everywhere: only this queue.")] = None
 
 
-FROM_NOW_ON = Window()
-
-
 @app.command(name="maintenance")
 def maintenance(
-    *, off: OffOption = False, window: Window = FROM_NOW_ON, session: ZonedSession = LOCALLY
+    *, off: OffOption = False, window: Window = Window(), session: ZonedSession = LOCALLY
 ) -> None:
     """Start no jobs for a while; --off ends it.
 

@@ -91,14 +91,11 @@ class Wanted:
     label: LabelOption = None
 
 
-NOTHING_SAID = Wanted()
-
-
 def create(
     name: Annotated[str, value("NAME", "What people call the job.")],
     /,
     *,
-    wanted: Wanted = NOTHING_SAID,
+    wanted: Wanted = Wanted(),
     session: ZonedSession = LOCALLY,
 ) -> None:
     """Create a job.
@@ -162,9 +159,6 @@ class Changed:
     payload: NewPayloadOption = None
     priority: Priority = None
     run_at: Moment = None
-
-
-UNCHANGED = Changed()
 
 
 @app.command(name="list")
@@ -292,7 +286,7 @@ def update(
     job_id: JobArgument,
     /,
     *,
-    changed: Changed = UNCHANGED,
+    changed: Changed = Changed(),
     notifies: NotifiesOption = None,
     label: LabelOption = None,
     session: ZonedSession = LOCALLY,
@@ -349,7 +343,7 @@ def retry(
     /,
     *,
     cascade: CascadeOption = False,
-    changed: Changed = UNCHANGED,
+    changed: Changed = Changed(),
     why: WhyOption = None,
     session: ZonedSession = LOCALLY,
 ) -> None:
@@ -371,7 +365,7 @@ def duplicate(
     job_id: JobArgument,
     /,
     *,
-    changed: Changed = UNCHANGED,
+    changed: Changed = Changed(),
     why: WhyOption = None,
     session: ZonedSession = LOCALLY,
 ) -> None:

@@ -31,9 +31,6 @@ class LimitScope:
         return "all" if self.all_tenants else "own"
 
 
-EVERY_JOB = LimitScope()
-
-
 def describe_limit(limit: dict[str, Any]) -> str:
     """A limit in words, as ``rota queues`` shows it."""
     parts = []
@@ -96,14 +93,11 @@ class Wanted:
     ] = None
 
 
-NOTHING_WANTED = Wanted()
-
-
 @app.command(name="set")
 def set_limit(
     *,
-    scope: LimitScope = EVERY_JOB,
-    wanted: Wanted = NOTHING_WANTED,
+    scope: LimitScope = LimitScope(),
+    wanted: Wanted = Wanted(),
     why: WhyOption = None,
     session: TenantSession = HERE,
 ) -> None:
@@ -114,7 +108,7 @@ def set_limit(
         rota limits set --queue mail --running 5
         rota limits set --queue sms --rate 100/1m --burst 10 --all-tenants
     """
-    if wanted == NOTHING_WANTED:
+    if wanted == Wanted():
         message = "give at least one of --running, --rate and --ageing"
         raise InvalidInputError(message, {"field": "--running"})
     if wanted.burst is not None and wanted.rate is None:
@@ -147,7 +141,7 @@ def _read_seconds(text: str | None, option: str) -> int | None:
 
 
 @app.command(name="clear")
-def clear_limit(*, scope: LimitScope = EVERY_JOB, session: TenantSession = HERE) -> None:
+def clear_limit(*, scope: LimitScope = LimitScope(), session: TenantSession = HERE) -> None:
     """Clear the limit of a tenant or queue, if there is one.
 
     Try:

@@ -154,10 +154,6 @@ class TaskRules:
         return TaskPlan(list_tasks, zone, POLICIES[self.policy], settings)
 
 
-USUAL = ProcessOptions()
-LISTENING = ListenOptions()
-USUAL_RULES = TaskRules()
-
 TASKS_HELP = (
     "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function that "
     "returns one."

@@ -54,9 +54,6 @@ class AskedOfRule(Asked):
     fold: FoldOption = "first"
 
 
-DEFAULTS = AskedOfRule()
-
-
 @app.command(name="next")
 def list_next(
     rule: RuleText,
@@ -64,7 +61,7 @@ def list_next(
     *,
     start: StartOption = None,
     count: CountOption = 10,
-    asked: AskedOfRule = DEFAULTS,
+    asked: AskedOfRule = AskedOfRule(),
     output: Output = PLAIN,
 ) -> None:
     """List the next occurrences, in local time and UTC.
@@ -91,7 +88,7 @@ def explain(
     /,
     *,
     start: StartOption = None,
-    asked: AskedOfRule = DEFAULTS,
+    asked: AskedOfRule = AskedOfRule(),
     output: Output = PLAIN,
 ) -> None:
     """Say in words what a rule means, part by part.

@@ -197,7 +197,6 @@ SeriesArgument = Annotated[
     ),
 ]
 DryRunOption = Annotated[bool, flag("Show what would be done, and do nothing.")]
-DEFAULT_RULE = Rule()
 
 
 @app.command(name="list")
@@ -240,7 +239,7 @@ def create(
     name: Annotated[str, value("NAME", "What people call it.")],
     /,
     *,
-    rule: Rule = DEFAULT_RULE,
+    rule: Rule = Rule(),
     kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None,
     queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default",
     payload: PayloadOption = "{}",
@@ -279,7 +278,7 @@ def create(
 @app.command(name="preview")
 def preview(
     *,
-    rule: Rule = DEFAULT_RULE,
+    rule: Rule = Rule(),
     count: Annotated[
         int,
         Parameter(
@@ -356,7 +355,7 @@ def edit(
     series_id: SeriesArgument,
     /,
     *,
-    rule: Rule = DEFAULT_RULE,
+    rule: Rule = Rule(),
     queue: Annotated[str | None, value("NAME", "Another queue.")] = None,
     payload: NewPayloadOption = None,
     priority: Annotated[int | None, value("NUMBER", "1 to 10, 10 first.")] = None,
@@ -373,7 +372,7 @@ def edit(
     """
     series_id = session.find_job(series_id)
     body: dict[str, Any] = {"dry_run": dry_run, "why": why}
-    if rule != DEFAULT_RULE:
+    if rule != Rule():
         body["recurrence"] = read_rule(rule)
     new_payload = None if payload is None else read_json(payload, "--payload")
     body |= given(queue=queue, priority=priority, payload=new_payload)

@@ -6,10 +6,7 @@ from rota.cli.arguments import choose_zone
 from rota.cli.options import AppArgument, ZoneOption, value
 from rota.cli.output import GivenTerminal
 from rota.cli.process import (
-    LISTENING,
     TASKS_HELP,
-    USUAL,
-    USUAL_RULES,
     ListenOptions,
     ProcessOptions,
     TaskRules,
@@ -23,11 +20,11 @@ def serve(
     app: AppArgument = None,
     /,
     *,
-    listen: ListenOptions = LISTENING,
+    listen: ListenOptions = ListenOptions(),
     tasks: Annotated[str | None, value("MODULE:NAME", TASKS_HELP)] = None,
     zone: ZoneOption = None,
-    process: ProcessOptions = USUAL,
-    rules: TaskRules = USUAL_RULES,
+    process: ProcessOptions = ProcessOptions(),
+    rules: TaskRules = TaskRules(),
     terminal: GivenTerminal,
 ) -> None:
     """Run the API and the pages, and declarative tasks if they are named."""
