@@ -57,8 +57,7 @@ class Which:
 @app.command(name="create")
 def create(
     file: Annotated[
-        str,
-        Parameter(allow_leading_hyphen=True, metavar="FILE", help="JSON, or - for input."),
+        str, Parameter(allow_leading_hyphen=True, metavar="FILE", help="JSON, or - for input.")
     ],
     /,
     *,

@@ -397,9 +397,7 @@ def _arrange() -> None:
 
 
 def print_completion(
-    shell: Literal["bash", "zsh", "fish"],
-    *,
-    terminal: Annotated[Terminal, Parameter(parse=False)],
+    shell: Literal["bash", "zsh", "fish"], *, terminal: Annotated[Terminal, Parameter(parse=False)]
 ) -> None:
     """Print a script that completes rota's commands for a shell.
 

@@ -16,15 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rota.cli.options import DialectOption
-from rota.cli.output import (
-    PLAIN,
-    Output,
-    Terminal,
-    count_of,
-    print_verbatim,
-    reason_of,
-    underline,
-)
+from rota.cli.output import PLAIN, Output, Terminal, count_of, print_verbatim, reason_of, underline
 from rota.cli.progress import Bars
 from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
 from rota.escape import escape
@@ -166,8 +158,7 @@ def check(
     *,
     dialect: DialectOption = "posix",
     command: Annotated[
-        bool,
-        Parameter(negative="--no-command", help="Whether a command follows each expression."),
+        bool, Parameter(negative="--no-command", help="Whether a command follows each expression.")
     ] = True,
     output: Output = PLAIN,
 ) -> bool:

@@ -44,16 +44,10 @@ class Which:
 
     kind: OfKindOption = None
     queue: OfQueueOption = None
-    error: Annotated[str | None, value("TEXT", "Only with this text in the last error.")] = None
+    error_contains: Annotated[
+        str | None, value("TEXT", "Only with this text in the last error.", name="--error")
+    ] = None
     with_discarded: Annotated[bool, flag("Also jobs that their handler discarded.")] = False
-
-    def to_filters(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "queue": self.queue,
-            "error_contains": self.error,
-            "with_discarded": self.with_discarded,
-        }
 
 
 @app.command(name="list")
@@ -71,7 +65,7 @@ def list_letters(
         rota dlq list
         rota dlq list --kind http.request --error timeout --json
     """
-    query = {**which.to_filters(), "with_retried": with_retried}
+    query = {**vars(which), "with_retried": with_retried}
     listed = session.collect("dead-letters", query=query, limit=limit)
     session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter")
 
@@ -120,7 +114,7 @@ def retry(
     if job_ids and dry_run:
         reason = "--dry-run needs --all: without it, exactly the given dead letters are retried"
         raise InvalidInputError(reason, {"field": "--dry-run"})
-    filters = {**which.to_filters(), "cascade": cascade}
+    filters = {**vars(which), "cascade": cascade}
     letter_ids = [session.find_job(each) for each in job_ids or ()]
 
     async def talk(client: Client) -> Any:

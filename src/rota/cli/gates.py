@@ -89,8 +89,7 @@ def quiet_hours(
     start: Annotated[str | None, value("TIME", "When they start, such as 22:00.")] = None,
     end: Annotated[str | None, value("TIME", "When they end, such as 07:00.")] = None,
     day: Annotated[
-        list[str] | None,
-        several("--day", "DAY", "On this weekday only, such as mon. Repeatable."),
+        list[str] | None, several("--day", "DAY", "On this weekday only, such as mon. Repeatable.")
     ] = None,
     off: OffOption = False,
     why: WhyOption = None,
@@ -125,9 +124,7 @@ def kind(
     notifies: Annotated[
         bool | None,
         Parameter(
-            negative="--no-notifies",
-            show_default=False,
-            help="Whether quiet hours hold it back.",
+            negative="--no-notifies", show_default=False, help="Whether quiet hours hold it back."
         ),
     ] = None,
     off: Annotated[bool, flag("Clear it: the app or the worker decides.")] = False,
@@ -162,8 +159,7 @@ class Window:
     """Since when, until when and for whom nothing runs."""
 
     start: Annotated[
-        str | None,
-        Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
+        str | None, value("INSTANT", "When it begins. Default: now.", name="--from")
     ] = None
     until: Annotated[str | None, value("INSTANT", "When it ends. Default: when --off ends it.")] = (
         None

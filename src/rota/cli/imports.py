@@ -15,7 +15,7 @@ from rota.cli.import_report import check_rules, list_lines, write_program
 from rota.cli.import_sources import Imported
 from rota.cli.options import ZoneOption, flag
 from rota.cli.output import GivenTerminal, Terminal, count_of, print_verbatim
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.escape import escape
 
 app = App(name="import")
@@ -95,7 +95,7 @@ def _read(file: str) -> str:
     try:
         return sys.stdin.read() if file == STANDARD else Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"FILE cannot be read: {error}", {"field": "FILE"}) from error
+        raise invalid("FILE", f"cannot be read: {error}") from error
 
 
 def _finish(terminal: Terminal, imported: Imported, file: str, out: str) -> None:
@@ -121,4 +121,4 @@ def _write(path: Path, program: str) -> None:
         reason = f"{path} exists; choose another file with --out"
         raise InvalidInputError(reason, {"field": "--out"}) from error
     except OSError as error:
-        raise InvalidInputError(f"--out cannot be written: {error}", {"field": "--out"}) from error
+        raise invalid("--out", f"cannot be written: {error}") from error

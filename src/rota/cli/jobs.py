@@ -42,12 +42,7 @@ from rota.cli.options import (
     number,
     value,
 )
-from rota.cli.output import (
-    Terminal,
-    print_facts,
-    show_text,
-    tell_replacements,
-)
+from rota.cli.output import Terminal, print_facts, show_text, tell_replacements
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import invalid
@@ -68,9 +63,7 @@ class Wanted:
     ] = None
     run_in: Annotated[
         str | None,
-        Parameter(
-            name="--in", metavar="DURATION", help="Start this long from now, such as 90s or 1h30m."
-        ),
+        value("DURATION", "Start this long from now, such as 90s or 1h30m.", name="--in"),
     ] = None
     after: Annotated[
         list[str] | None,
@@ -194,19 +187,18 @@ def list_jobs(
         rota jobs list --url https://rota.example --token-file ~/.rota-token
     """
     local = session.local.zone
-    query = {
-        "queue": queue,
-        "q": join_query(search, state),
-        "kind": kind,
-        "text": match,
-        "priority_min": priority_min,
-        "priority_max": priority_max,
-        "created_after": read_moment(created_after, local, "--created-after"),
-        "created_before": read_moment(created_before, local, "--created-before"),
-        "cursor": cursor,
-    }
-    is_search = any(query[name] is not None for name in ("q", "kind", "text"))
-    steps = ("jobs", "search") if is_search else ("jobs",)
+    query = given(
+        queue=queue,
+        q=join_query(search, state),
+        kind=kind,
+        text=match,
+        priority_min=priority_min,
+        priority_max=priority_max,
+        created_after=read_moment(created_after, local, "--created-after"),
+        created_before=read_moment(created_before, local, "--created-before"),
+        cursor=cursor,
+    )
+    steps = ("jobs", "search") if query.keys() & {"q", "kind", "text"} else ("jobs",)
     listed = session.collect(*steps, query=query, limit=limit)
     out = session.terminal.out
     session.print_items(listed, job_columns(out), partial(job_row, console=out))
@@ -382,13 +374,12 @@ def duplicate(
 
 
 def _read_changes(changed: Changed, session: ZonedSession) -> dict[str, Any]:
-    return given(
-        name=changed.name,
-        queue=changed.queue,
-        payload=None if changed.payload is None else read_json(changed.payload, "--payload"),
-        priority=changed.priority,
-        run_at=read_moment(changed.run_at, session.local.zone, "--run-at"),
-    )
+    changes = given(**vars(changed))
+    if changed.payload is not None:
+        changes["payload"] = read_json(changed.payload, "--payload")
+    if changed.run_at is not None:
+        changes["run_at"] = read_moment(changed.run_at, session.local.zone, "--run-at")
+    return changes
 
 
 @app.command(name="run-now")

@@ -21,9 +21,9 @@ def flag(text: str, name: str | Sequence[str] | None = None) -> Parameter:
     return Parameter(name=name, negative="", show_default=False, help=text)
 
 
-def value(metavar: str, text: str) -> Parameter:
+def value(metavar: str, text: str, name: str | None = None) -> Parameter:
     """An option or argument with a value."""
-    return Parameter(metavar=metavar, help=text)
+    return Parameter(name=name, metavar=metavar, help=text)
 
 
 def several(name: str, metavar: str, text: str) -> Parameter:
@@ -97,8 +97,7 @@ StoreOption = Annotated[
     ),
 ]
 AppArgument = Annotated[
-    str | None,
-    value("MODULE:APP", "The app whose tasks to run, such as tasks:app."),
+    str | None, value("MODULE:APP", "The app whose tasks to run, such as tasks:app.")
 ]
 JobArgument = Annotated[
     str,

@@ -7,14 +7,7 @@ from cyclopts import App, Parameter
 
 from rota.cli.limits import describe_limit
 from rota.cli.options import WhyOption, flag
-from rota.cli.output import (
-    NOTHING,
-    Row,
-    Viewer,
-    format_seconds,
-    print_facts,
-    show_text,
-)
+from rota.cli.output import NOTHING, Row, Viewer, format_seconds, print_facts, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
 

@@ -5,12 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App
 
-from rota.cli.options import (
-    WhyOption,
-    YesOption,
-    flag,
-    value,
-)
+from rota.cli.options import WhyOption, YesOption, flag, value
 from rota.cli.output import Viewer, count_of, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError

@@ -31,7 +31,7 @@ RuleText = Annotated[
     str,
     Parameter(
         help='A rule in quotes, such as "FREQ=WEEKLY;BYDAY=MO"; or lines of RRULE, DTSTART, '
-        "RDATE and EXDATE.",
+        "RDATE and EXDATE."
     ),
 ]
 StartOption = Annotated[

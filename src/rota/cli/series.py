@@ -92,22 +92,16 @@ def read_rule(rule: Rule) -> dict[str, Any]:
         message = "give exactly one of --cron, --rrule and --every"
         raise InvalidInputError(message, {"field": "--cron"})
     chosen = choose_zone(rule.zone or split_zone(rule.cron or "")[0])
-    return given(
-        cron=rule.cron,
-        rrule=rule.rrule,
-        interval=rule.every,
-        zone=chosen.name,
-        start=read_moment(rule.start, chosen.zone, "--start"),
-        until=read_moment(rule.until, chosen.zone, "--until"),
-        count=rule.times,
-        gap=rule.gap,
-        fold=rule.fold,
-        overlap=rule.overlap,
-        catch_up=rule.catch_up,
-        jitter=rule.jitter,
-        alert_after=rule.alert_after,
-    )
+    fields = vars(rule) | {
+        "zone": chosen.name,
+        "start": read_moment(rule.start, chosen.zone, "--start"),
+        "until": read_moment(rule.until, chosen.zone, "--until"),
+    }
+    return {_FIELDS.get(name, name): it for name, it in fields.items() if it is not None}
 
+
+_FIELDS = {"every": "interval", "times": "count"}
+"""Options that the service calls otherwise."""
 
 SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
 RUN_COLUMNS = ("Occurrence", "Status", "Late", "Ran for", "Job", "Error")

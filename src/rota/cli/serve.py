@@ -5,13 +5,7 @@ from typing import Annotated
 from rota.cli.arguments import choose_zone
 from rota.cli.options import AppArgument, ZoneOption, value
 from rota.cli.output import GivenTerminal
-from rota.cli.process import (
-    TASKS_HELP,
-    ListenOptions,
-    ProcessOptions,
-    TaskRules,
-    load_app,
-)
+from rota.cli.process import TASKS_HELP, ListenOptions, ProcessOptions, TaskRules, load_app
 from rota.runtime.plan import RuntimePlan
 from rota.runtime.user_modules import read_registrations
 

@@ -85,8 +85,7 @@ class Session(Output):
         ),
     ] = None
     url: Annotated[
-        str | None,
-        value("URL", "Ask a server, such as http://127.0.0.1:8080. Default: ROTA_URL."),
+        str | None, value("URL", "Ask a server, such as http://127.0.0.1:8080. Default: ROTA_URL.")
     ] = None
     token_file: Annotated[
         Path | None,

@@ -12,13 +12,7 @@ from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
 from rota.cli.progress import Bars
 from rota.cli.session import DEFAULT_STORE
 from rota.escape import escape
-from rota.runtime.shards import (
-    ShardsStatus,
-    add_shard,
-    drain_shard,
-    move_tenant,
-    read_status,
-)
+from rota.runtime.shards import ShardsStatus, add_shard, drain_shard, move_tenant, read_status
 from rota.stores.opened import MoveReport, ShardReport
 
 app = App(name="shards")
@@ -37,10 +31,7 @@ COLUMNS = ("Shard", "New tenants", "Exceptions", "Due", "Later", "Running", "Dea
 
 @app.command(name="status")
 def show_status(
-    store: StoreOption = DEFAULT_STORE,
-    *,
-    tenants: TenantsOption = False,
-    output: Output = PLAIN,
+    store: StoreOption = DEFAULT_STORE, *, tenants: TenantsOption = False, output: Output = PLAIN
 ) -> bool:
     """Show the shards, what waits and runs on each, and tenants that move.
 
@@ -93,10 +84,7 @@ def move(
 
 @app.command(name="add")
 def add(
-    shard: ShardArgument,
-    store: StoreOption = DEFAULT_STORE,
-    *,
-    output: Output = PLAIN,
+    shard: ShardArgument, store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN
 ) -> None:
     """Let new tenants come to a shard.
 
@@ -112,10 +100,7 @@ def add(
 
 @app.command(name="drain")
 def drain(
-    shard: ShardArgument,
-    store: StoreOption = DEFAULT_STORE,
-    *,
-    output: Output = PLAIN,
+    shard: ShardArgument, store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN
 ) -> None:
     """Move all tenants away from a shard, one after another.
 

@@ -132,10 +132,7 @@ AtOption = Annotated[
 
 @app.command(name="list")
 def list_tasks(
-    *,
-    match: MatchOption = None,
-    limit: LimitOption = 50,
-    session: Zoned = IN_ZONE,
+    *, match: MatchOption = None, limit: LimitOption = 50, session: Zoned = IN_ZONE
 ) -> None:
     """List the tasks: state, last start and next occurrence.
 
@@ -175,13 +172,7 @@ def show_plan(tasks: TasksReference, /, *, session: Zoned = IN_ZONE) -> None:
 
 
 @app.command(name="why")
-def explain(
-    name: TaskArgument,
-    /,
-    *,
-    at: AtOption = None,
-    session: Zoned = IN_ZONE,
-) -> None:
+def explain(name: TaskArgument, /, *, at: AtOption = None, session: Zoned = IN_ZONE) -> None:
     """Explain why a task ran, did not run, or will run.
 
     Try:
@@ -200,11 +191,7 @@ def explain(
 
 @app.command(name="history")
 def show_history(
-    name: TaskArgument,
-    /,
-    *,
-    limit: LimitOption = 50,
-    session: Zoned = IN_ZONE,
+    name: TaskArgument, /, *, limit: LimitOption = 50, session: Zoned = IN_ZONE
 ) -> None:
     """List the last runs of a task: due time, lateness, and outcome.
 

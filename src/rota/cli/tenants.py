@@ -3,14 +3,7 @@
 from typing import Annotated, Any
 
 from rota.cli.options import number
-from rota.cli.output import (
-    NOTHING,
-    Row,
-    Viewer,
-    format_milliseconds,
-    format_seconds,
-    show_text,
-)
+from rota.cli.output import NOTHING, Row, Viewer, format_milliseconds, format_seconds, show_text
 from rota.cli.session import LOCALLY, ZonedSession
 
 TENANT_COLUMNS = (

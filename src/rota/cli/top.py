@@ -213,10 +213,7 @@ OnceOption = Annotated[bool, flag("Print once, and exit.")]
 
 
 def top(
-    *,
-    every: EveryOption = 2,
-    once: OnceOption = False,
-    session: ZonedSession = LOCALLY,
+    *, every: EveryOption = 2, once: OnceOption = False, session: ZonedSession = LOCALLY
 ) -> None:
     """Show how all jobs stand, once or until it is left with q or ctrl-C."""
     terminal, local = session.terminal, session.local.zone
