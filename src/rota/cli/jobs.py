@@ -45,7 +45,7 @@ from rota.cli.options import (
 from rota.cli.output import Terminal, print_facts, show_text, tell_replacements
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
-from rota.errors import invalid
+from rota.errors import InvalidInputError, invalid
 from rota.escape import escape, escape_json
 
 
@@ -291,6 +291,9 @@ def update(
     """
     job_id = session.find_job(job_id)
     body = _read_changes(changed, session) | given(notifies=notifies, label=label)
+    if not body:
+        message = "nothing changes: give --priority, --queue, --payload or another option"
+        raise InvalidInputError(message, {"field": "--priority"})
     job = session.ask("PUT", "jobs", job_id, body=body)
     session.print_done(job, f"Changed {job['id']}.")
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from rota.cli.arguments import check_argument
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.jobs.job_state import JobState, parse_states
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
@@ -134,7 +134,7 @@ def _check_state(_type: object, word: str | None) -> None:
         try:
             parse_states(word)
         except InvalidInputError as error:
-            raise ValueError(error.message) from error
+            raise invalid("--state", error.message.removeprefix("state ")) from error
 
 
 StateOption = Annotated[

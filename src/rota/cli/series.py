@@ -13,6 +13,7 @@ from rota.cli.arguments import (
     choose_zone,
     format_instant,
     given,
+    read_duration,
     read_json,
     read_moment,
 )
@@ -92,6 +93,8 @@ def read_rule(rule: Rule) -> dict[str, Any]:
         message = "give exactly one of --cron, --rrule and --every"
         raise InvalidInputError(message, {"field": "--cron"})
     chosen = choose_zone(rule.zone or split_zone(rule.cron or "")[0])
+    if rule.every is not None:
+        read_duration(rule.every, "--every")
     fields = vars(rule) | {
         "zone": chosen.name,
         "start": read_moment(rule.start, chosen.zone, "--start"),

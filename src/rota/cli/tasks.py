@@ -186,7 +186,7 @@ def explain(name: TaskArgument, /, *, at: AtOption = None, session: Zoned = IN_Z
         return
     session.terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
     for reason in answer["reasons"]:
-        session.terminal.print_text(escape(reason))
+        session.terminal.print_item(escape(reason))
 
 
 @app.command(name="history")
