@@ -1,8 +1,10 @@
 """Reads what people type: ids, instants, zones, durations and JSON."""
 
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -133,6 +135,10 @@ check_argument = check_ids("ID")
 LONGEST_FILE = 64 << 20
 
 
+STANDARD = "-"
+"""Instead of the name of a file: standard input, or standard output."""
+
+
 def read_json(text: str, option: str) -> Any:
     """The value that ``text`` is, or with ``@FILE`` that the file holds; ``-`` is standard input.
 
@@ -147,7 +153,7 @@ def read_json(text: str, option: str) -> Any:
 
 def _read_source(text: str, option: str) -> bytes:
     try:
-        if text == "-":
+        if text == STANDARD:
             return _read_all(sys.stdin.buffer, option)
         if text.startswith("@"):
             with Path(text[1:]).open("rb") as file:
@@ -162,3 +168,31 @@ def _read_all(file: BinaryIO, option: str) -> bytes:
     if len(content) > LONGEST_FILE:
         raise invalid(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
     return content
+
+
+@contextmanager
+def open_input(file: str) -> Iterator[BinaryIO]:
+    """The file of that name; ``-`` is standard input, which stays open.
+
+    A failure to open or to read it is an InvalidInputError.
+    """
+    try:
+        if file == STANDARD:
+            yield sys.stdin.buffer
+            return
+        with Path(file).open("rb") as source:
+            yield source
+    except BrokenPipeError:
+        raise  # of the output
+    except OSError as error:
+        reason = error.strerror or str(error)
+        details = {"file": file, "reason": reason}
+        raise InvalidInputError(f'Cannot read "{file}": {reason}', details) from error
+
+
+def find_size(source: BinaryIO) -> int | None:
+    """The number of bytes to read; None when it is unknown."""
+    try:
+        return os.fstat(source.fileno()).st_size or None
+    except OSError:
+        return None

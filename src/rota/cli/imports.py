@@ -1,13 +1,12 @@
 """``rota import``: schedules of cron, Celery and APScheduler become tasks of an app."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from rota.cli.arguments import choose_zone
+from rota.cli.arguments import STANDARD, choose_zone, open_input
 from rota.cli.import_apscheduler import read_apscheduler
 from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
@@ -20,7 +19,6 @@ from rota.escape import escape
 
 app = App(name="import")
 
-STANDARD = "-"
 _FileArgument = Annotated[
     str, Parameter(metavar="FILE", allow_leading_hyphen=True, help="The file, or - for input.")
 ]
@@ -92,10 +90,11 @@ def import_apscheduler(
 
 
 def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == STANDARD else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise invalid("FILE", f"cannot be read: {error}") from error
+    with open_input(file) as source:
+        try:
+            return source.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise invalid("FILE", "is not UTF-8") from error
 
 
 def _finish(terminal: Terminal, imported: Imported, file: str, out: str) -> None:

@@ -4,13 +4,12 @@ A file holds a list of jobs, an object with the list ``jobs``, or a job on each 
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import JSONDecodeError, JSONDecoder
-from pathlib import Path
 from typing import Any, BinaryIO
 
+from rota.cli.arguments import find_size, open_input
 from rota.errors import InvalidInputError, invalid
 
 PIECE = 1 << 20
@@ -146,11 +145,5 @@ def read_jobs(file: JobFile) -> Iterator[dict[str, Any]]:
 @contextmanager
 def open_jobs(name: str) -> Iterator[JobFile]:
     """The file of that name; ``-`` is standard input."""
-    try:
-        if name == "-":
-            yield JobFile(sys.stdin.buffer, None)
-            return
-        with Path(name).open("rb") as file:
-            yield JobFile(file, Path(name).stat().st_size)
-    except OSError as error:
-        raise invalid("FILE", f"cannot be read: {error.strerror}") from error
+    with open_input(name) as file:
+        yield JobFile(file, find_size(file))
