@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.text import Text
 
 from rota.cli.arguments import STANDARD, choose_zone, open_input
 from rota.cli.import_apscheduler import read_apscheduler
@@ -13,7 +12,7 @@ from rota.cli.import_crontab import read_crontab
 from rota.cli.import_report import check_rules, list_lines, write_program
 from rota.cli.import_sources import Imported
 from rota.cli.options import ZoneOption, flag
-from rota.cli.output import GivenTerminal, Terminal, count_of, print_verbatim
+from rota.cli.output import GivenTerminal, Terminal, count_of
 from rota.errors import InvalidInputError, invalid
 from rota.escape import escape
 
@@ -101,12 +100,11 @@ def _finish(terminal: Terminal, imported: Imported, file: str, out: str) -> None
     imported = check_rules(imported)
     program = write_program(imported, Path(file).name)
     if out == STANDARD:
-        for line in program.splitlines():
-            print_verbatim(terminal.out, Text(escape(line)))
+        terminal.print_lines(program)
     else:
         _write(Path(out), program)
     for line in list_lines(imported, terminal.clock.now()):
-        print_verbatim(terminal.out, Text(escape(line)))
+        terminal.print_lines(line)
     said = count_of(len(imported.schedules), "schedule")
     where = "" if out == STANDARD else f" in {out}"
     terminal.print_text(f"{said}{escape(where)}, {len(imported.unreadable)} left out", "bold")

@@ -42,7 +42,7 @@ from rota.cli.options import (
     number,
     value,
 )
-from rota.cli.output import Terminal, print_facts, show_text, tell_replacements
+from rota.cli.output import print_facts, show_text, tell_replacements
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError, invalid
@@ -236,7 +236,7 @@ def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     failure = next((it for it in reversed(attempts) if it.get("traceback")), None)
     if failure is not None and job["status"] != "COMPLETED":
         session.terminal.print_text(f"\nTraceback of attempt {failure['number']}:")
-        print_lines(session.terminal, failure["traceback"])
+        session.terminal.print_lines(failure["traceback"])
 
 
 @app.command(name="result")
@@ -261,16 +261,10 @@ def result(
     elif is_completed:
         session.terminal.print_text(escape_json(json.dumps(answer["result"])))
     else:
-        print_lines(session.terminal, answer["traceback"] or "")
+        session.terminal.print_lines(answer["traceback"] or "")
         reason = answer["error"] if answer["has_ended"] else "the job has not ended yet"
         session.terminal.print_text(f"{answer['status']}: {show_text(reason, 1000)}")
     return is_completed
-
-
-def print_lines(terminal: Terminal, text: str) -> None:
-    """Print a text from outside with its line breaks."""
-    for line in text.splitlines():
-        terminal.print_text(escape(line))
 
 
 @app.command(name="update")

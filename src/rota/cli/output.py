@@ -60,6 +60,11 @@ class Terminal:
             line.rstrip()
             print_verbatim(self.out, Text("  " if number else "- ") + line)
 
+    def print_lines(self, text: str) -> None:
+        """Print a text from outside with its line breaks; none is added."""
+        for line in text.splitlines():
+            print_verbatim(self.out, Text(escape(line)))
+
     def print_remark(self, text: str) -> None:
         """Print one line that is not part of the result."""
         print_prose(self.err, Text(text, "dim"))

@@ -6,12 +6,11 @@ from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from rich.text import Text
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
 from rota.cli.options import LimitOption, flag, number, several, value
-from rota.cli.output import Row, Viewer, count_of, print_verbatim, show_text
+from rota.cli.output import Row, Viewer, count_of, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
@@ -75,7 +74,7 @@ def create(
     if issued["expires_at"] is not None:
         whom += f", good until {session.viewer.show(issued['expires_at'])}"
     session.terminal.print_remark(f"{whom}, shown this once:")
-    print_verbatim(session.terminal.out, Text(escape(issued["secret"])))
+    session.terminal.print_lines(issued["secret"])
 
 
 @app.command(name="list")
