@@ -78,8 +78,9 @@ def _kind_row(kind: dict[str, Any]) -> Row:
 def _list_fields(schema: dict[str, Any]) -> Iterable[str]:
     """The fields of a payload. Its schema has them, or refers to a definition that has them."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
-    described: dict[str, Any] = schema.get("$defs", {}).get(name, schema)
-    return described.get("properties", ())
+    described = schema.get("$defs", {}).get(name, schema)
+    properties: dict[str, Any] = described.get("properties", {})
+    return properties
 
 
 def _facts(kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
