@@ -9,9 +9,10 @@ from rota.cli.arguments import format_instant
 from rota.cli.options import StoreOption
 from rota.cli.output import PLAIN, Output, Terminal
 from rota.cli.progress import Bars
-from rota.cli.session import DEFAULT_STORE, name_user
+from rota.cli.session import name_user
 from rota.client import Client, StoreAddress, open_client
 from rota.runtime.startup import show_address
+from rota.runtime.wiring import DEFAULT_STORE
 
 DEAD_URL = "https://rota.invalid/hook"
 """No such host can ever exist: whatever is sent there fails."""

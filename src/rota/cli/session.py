@@ -19,9 +19,8 @@ from rota.errors import InvalidInputError, NotFoundError, StoreUnavailableError,
 from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
 from rota.jobs.record import DEFAULT_TENANT
-from rota.runtime.wiring import is_missing
+from rota.runtime.wiring import DEFAULT_STORE, is_missing
 
-DEFAULT_STORE = "sqlite:///rota.db"
 URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
 STORE_VARIABLE = "ROTA_STORE"

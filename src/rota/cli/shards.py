@@ -10,9 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rota.cli.options import StoreOption, flag, value
 from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
 from rota.cli.progress import Bars
-from rota.cli.session import DEFAULT_STORE
 from rota.escape import escape
 from rota.runtime.shards import ShardsStatus, add_shard, drain_shard, move_tenant, read_status
+from rota.runtime.wiring import DEFAULT_STORE
 from rota.stores.opened import MoveReport, ShardReport
 
 app = App(name="shards")

@@ -18,14 +18,13 @@ from rich.progress import (
 from rota.cli.options import StoreOption, flag, value
 from rota.cli.output import NOTHING, PLAIN, Output, Terminal, print_facts
 from rota.cli.progress import Bars
-from rota.cli.session import DEFAULT_STORE
 from rota.errors import StoreUnavailableError
 from rota.escape import escape
 from rota.jobs import JobStatus
 from rota.ops.store_comparison import UNFINISHED, Phase
 from rota.ops.store_copy import CopyPlan, CopyReport
 from rota.runtime.store_copy import copy_store, plan_store_copy
-from rota.runtime.wiring import inspect_store, migrate_store
+from rota.runtime.wiring import DEFAULT_STORE, inspect_store, migrate_store
 from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.migrations import AppliedMigration

@@ -264,6 +264,17 @@ def test_why_is_asked_about_an_instant(rota: RunRota, created: Create) -> None:
     assert (refused.status, "--at" in refused.err) == (2, True)
 
 
+def test_a_job_may_start_in_days(rota: RunRota, created: Create) -> None:
+    job_id = created("later", "--in", "2d")
+    assert rota("jobs", "show", job_id, "--json").document["run_at"] == "2027-03-28T12:00:30Z"
+
+
+def test_a_file_of_jobs_that_does_not_exist_is_named(rota: RunRota) -> None:
+    outcome = rota("jobs", "bulk", "create", "nowhere.json")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == 'error: Cannot read "nowhere.json": No such file or directory\n'
+
+
 def test_an_update_without_a_change_is_refused(rota: RunRota, created: Create) -> None:
     job_id = created("job")
     outcome = rota("jobs", "update", job_id, "--json")

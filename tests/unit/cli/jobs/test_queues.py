@@ -58,6 +58,12 @@ def test_a_queue_is_limited_paused_and_resumed(rota: RunRota) -> None:
     assert rota("queues", "resume", "mail").out == "Queue mail is resumed; 1 due.\n"
     assert rota("limits", "clear", "--queue", "mail").out == "No limit.\n"
     assert rota("limits", "list", "--json").document["items"] == []
+    rota("limits", "set", "--queue", "sms", "--running", "1")
+    assert "due          0\n" in rota("queues", "show", "sms").out
+    rota("gates", "maintenance", "--reason", "moving")
+    entry = rota("audit", "--action", "set_maintenance").out
+    assert "why: moving" in entry
+    assert "null" not in entry
     assert rota("queues", "pause", "no queue").status == 2
     assert rota("queues", "show", "unknown").status == 3
 
