@@ -11,12 +11,12 @@ from rich.prompt import Confirm
 from rota.cli.job_files import JobFile, open_jobs, read_jobs
 from rota.cli.job_tables import job_columns, job_row
 from rota.cli.options import (
+    DryRunOption,
     OfKindOption,
     OfQueueOption,
     StateOption,
     WhyOption,
     YesOption,
-    flag,
     join_query,
     value,
 )
@@ -86,7 +86,7 @@ def act(
     /,
     *,
     which: Which = Which(),
-    dry_run: Annotated[bool, flag("Show what would be done, and do nothing.")] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     why: WhyOption = None,
     session: ZonedSession = LOCALLY,

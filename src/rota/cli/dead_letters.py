@@ -9,6 +9,7 @@ from rota.cli.arguments import check_argument
 from rota.cli.job_tables import LETTER_COLUMNS, job_facts, letter_row, print_attempts
 from rota.cli.options import (
     CascadeOption,
+    DryRunOption,
     JobArgument,
     LimitOption,
     OfKindOption,
@@ -97,7 +98,7 @@ def retry(
     ] = False,
     which: Which = Which(),
     cascade: CascadeOption = False,
-    dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
+    dry_run: DryRunOption = False,
     why: WhyOption = None,
     session: TenantSession = HERE,
 ) -> None:

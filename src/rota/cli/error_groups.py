@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.options import WhyOption, flag, value
+from rota.cli.options import DryRunOption, WhyOption, value
 from rota.cli.output import Row, Viewer, count_of, print_facts, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
@@ -14,7 +14,6 @@ app = App(name="errors")
 GROUP_COLUMNS = ("Id", "Attempts", "Dead", "Last seen", "Kind", "Error")
 
 GroupArgument = Annotated[str, Parameter(metavar="GROUP", help="The id of an error group.")]
-DryRunOption = Annotated[bool, flag("Only count them.")]
 
 
 @app.command(name="list")

@@ -30,11 +30,11 @@ from rota.cli.options import (
     JobArgument,
     LabelOption,
     LimitOption,
+    NewJob,
     NewPayloadOption,
     NotifiesOption,
     OfKindOption,
     OfQueueOption,
-    PayloadOption,
     StateOption,
     WhyOption,
     flag,
@@ -51,13 +51,9 @@ from rota.escape import escape, escape_json
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
-    """The options of a new job, besides its name."""
+class Wanted(NewJob):
+    """The same for a job that runs once: when, after which others and how often it is tried."""
 
-    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None
-    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default"
-    payload: PayloadOption = "{}"
-    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5
     run_at: Annotated[
         str | None, value("INSTANT", "When it may start; without an offset, wall time.")
     ] = None
@@ -76,12 +72,7 @@ class Wanted:
         ),
     ] = None
     max_attempts: Annotated[int | None, number(1, 10, "How often to try it at most.")] = None
-    key: Annotated[str | None, value("TEXT", "Create no second job of its kind with this key.")] = (
-        None
-    )
     auto_remove: Annotated[bool, flag("Delete the job once it has succeeded.")] = False
-    notifies: NotifiesOption = None
-    label: LabelOption = None
 
 
 def create(
@@ -99,7 +90,12 @@ def create(
         rota jobs create report --queue mail --in 90s --max-attempts 5
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
-    body = {"name": name, **_read_body(wanted, session)}
+    tries = wanted.max_attempts
+    body = wanted.to_body(name) | given(
+        run_at=_read_start(wanted, session),
+        retry_policy=None if tries is None else {"max_attempts": tries},
+        auto_remove=wanted.auto_remove,
+    )
     if wanted.after:
         body["dependencies"] = [session.find_job(it, "--after") for it in wanted.after]
     job, is_new = session.create_job(body)
@@ -107,22 +103,6 @@ def create(
     when = f"{read_state(job, viewer.now)}, run at {viewer.show(job['run_at'])}"
     became = "Created" if is_new else "There already is"
     session.print_done(job, f"{became} {job['id']}: {when}.")
-
-
-def _read_body(wanted: Wanted, session: ZonedSession) -> dict[str, Any]:
-    tries = wanted.max_attempts
-    return given(
-        queue=wanted.queue,
-        kind=wanted.kind,
-        payload=read_json(wanted.payload, "--payload"),
-        priority=wanted.priority,
-        run_at=_read_start(wanted, session),
-        retry_policy=None if tries is None else {"max_attempts": tries},
-        idempotency_key=wanted.key,
-        auto_remove=wanted.auto_remove,
-        notifies=wanted.notifies,
-        label=wanted.label,
-    )
 
 
 def _read_start(wanted: Wanted, session: ZonedSession) -> str | None:

@@ -1,13 +1,14 @@
 """Options and arguments that several commands share, with their help texts."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 from zoneinfo import available_timezones
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rota.cli.arguments import check_argument
+from rota.cli.arguments import check_argument, given, read_json
 from rota.errors import InvalidInputError, invalid
 from rota.jobs.job_state import JobState, parse_states
 from rota.triggers.cron import Dialect
@@ -108,6 +109,7 @@ OfKindOption = Annotated[str | None, value("NAME", "Only jobs of this kind.")]
 LimitOption = Annotated[int, number(1, 10_000, "How many to list at most.")]
 WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
 CascadeOption = Annotated[bool, flag("Also submit again the jobs that it blocked.")]
+DryRunOption = Annotated[bool, flag("Show what would be done, and do nothing.")]
 YesOption = Annotated[bool, flag("Do not ask for confirmation.", name=["--yes", "-y"])]
 PAYLOAD_HELP = "What the handler receives; @FILE reads a file, - standard input."
 PayloadOption = Annotated[
@@ -127,6 +129,35 @@ NotifiesOption = Annotated[
 LabelOption = Annotated[
     str | None, value("LABEL", "Only workers that offer this version label run it.")
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class NewJob:
+    """The options of a new job or series, besides its name and when it runs."""
+
+    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None
+    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default"
+    payload: PayloadOption = "{}"
+    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5
+    key: Annotated[str | None, value("TEXT", "Create no second one of its kind with this key.")] = (
+        None
+    )
+    notifies: NotifiesOption = None
+    label: LabelOption = None
+
+    def to_body(self, name: str) -> dict[str, Any]:
+        """The job as the service takes it."""
+        return given(
+            name=name,
+            kind=self.kind,
+            queue=self.queue,
+            payload=read_json(self.payload, "--payload"),
+            priority=self.priority,
+            idempotency_key=self.key,
+            notifies=self.notifies,
+            label=self.label,
+        )
 
 
 def _check_state(_type: object, word: str | None) -> None:

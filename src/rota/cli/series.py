@@ -18,11 +18,10 @@ from rota.cli.arguments import (
     read_moment,
 )
 from rota.cli.options import (
-    LabelOption,
+    DryRunOption,
     LimitOption,
+    NewJob,
     NewPayloadOption,
-    NotifiesOption,
-    PayloadOption,
     WhyOption,
     ZoneOption,
     flag,
@@ -193,7 +192,6 @@ SeriesArgument = Annotated[
         help="The id, or its beginning, of a series or of any job of it.",
     ),
 ]
-DryRunOption = Annotated[bool, flag("Show what would be done, and do nothing.")]
 
 
 @app.command(name="list")
@@ -237,15 +235,7 @@ def create(
     /,
     *,
     rule: Rule = Rule(),
-    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None,
-    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default",
-    payload: PayloadOption = "{}",
-    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5,
-    key: Annotated[
-        str | None, value("TEXT", "Create no second series of its kind with this key.")
-    ] = None,
-    notifies: NotifiesOption = None,
-    label: LabelOption = None,
+    wanted: NewJob = NewJob(),
     session: TenantSession = HERE,
 ) -> None:
     """Create a series: a recurring job.
@@ -257,14 +247,7 @@ def create(
         rota series create sync --every 15m --payload '{"table": "orders"}'
         rota series create standup --rrule "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO"
     """
-    body: dict[str, Any] = {
-        "name": name,
-        "queue": queue,
-        "payload": read_json(payload, "--payload"),
-        "priority": priority,
-        "recurrence": read_rule(rule),
-    }
-    body |= given(kind=kind, idempotency_key=key, notifies=notifies, label=label)
+    body = wanted.to_body(name) | {"recurrence": read_rule(rule)}
     job, is_new = session.create_job(body)
     viewer = Viewer(session.viewer.now, choose_zone(rule.zone).zone)
     became = "Created" if is_new else "There already is"
