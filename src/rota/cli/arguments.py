@@ -113,7 +113,6 @@ REASON = (
 LONGEST_SHOWN = 40
 IdCheck = Callable[[object, str | Sequence[str] | None], None]
 
-
 SHORTEST_START = 4
 _START = re.compile(rf"[0-9a-fA-F-]{{{SHORTEST_START},36}}")
 
@@ -131,9 +130,7 @@ def check_ids(field: str) -> IdCheck:
 
 check_argument = check_ids("ID")
 
-
 LONGEST_FILE = 64 << 20
-
 
 STANDARD = "-"
 """Instead of the name of a file: standard input, or standard output."""
@@ -152,19 +149,10 @@ def read_json(text: str, option: str) -> Any:
 
 
 def _read_source(text: str, option: str) -> bytes:
-    try:
-        if text == STANDARD:
-            return _read_all(sys.stdin.buffer, option)
-        if text.startswith("@"):
-            with Path(text[1:]).open("rb") as file:
-                return _read_all(file, option)
-    except OSError as error:
-        raise invalid(option, f"cannot be read: {error.strerror}") from error
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _read_all(file: BinaryIO, option: str) -> bytes:
-    content = file.read(LONGEST_FILE + 1)
+    if text != STANDARD and not text.startswith("@"):
+        return text.encode("utf-8", "surrogateescape")
+    with open_input(text.removeprefix("@")) as file:
+        content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
         raise invalid(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
     return content

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from cyclopts import Parameter
 
 from rota.auth.tokens import Secret
-from rota.cli.arguments import ChosenZone, choose_zone
+from rota.cli.arguments import ChosenZone, choose_zone, open_input
 from rota.cli.options import ZoneOption, value
 from rota.cli.output import Output, Row, Viewer, count_of, print_table
 from rota.errors import InvalidInputError, NotFoundError, StoreUnavailableError, invalid
@@ -25,6 +25,7 @@ URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
 STORE_VARIABLE = "ROTA_STORE"
 
+_LONGEST_TOKEN_FILE = 1 << 16
 TOKEN_ID_LENGTH = 24
 MOST_TOKENS = 10_000
 """How many tokens of a tenant are searched for the beginning of an id."""
@@ -273,12 +274,8 @@ def _read_token(file: Path | None, environ: Mapping[str, str]) -> Secret | None:
     if file is None:
         text = environ.get(TOKEN_VARIABLE, "").strip()
     else:
-        try:
-            text = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            message = f'Cannot read "{file}": {reason}'
-            raise InvalidInputError(message, {"field": where}) from error
+        with open_input(str(file)) as source:
+            text = source.read(_LONGEST_TOKEN_FILE).decode("utf-8", "replace").strip()
     if not text:
         return None
     if not (text.isascii() and text.isprintable()) or " " in text:

@@ -295,7 +295,7 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
     ("argv", "reason"),
     [
         (("--payload", "{"), "--payload is not JSON"),
-        (("--payload", "@nowhere.json"), "--payload cannot be read: No such file"),
+        (("--payload", "@nowhere.json"), 'Cannot read "nowhere.json": No such file'),
         (("--in", "soon"), '--in "soon" is not a length of time'),
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
