@@ -354,10 +354,10 @@ def format_seconds(seconds: float) -> str:
 
 
 def count_of(count: int, noun: str) -> str:
-    """A number of things: ``1 job``, ``3 jobs``, ``2 entries``, ``5 series``."""
+    """A number of things: ``1 job``, ``3,000 jobs``, ``2 entries``, ``5 series``."""
     if count == 1 or noun.endswith("s"):
-        return f"{count} {noun}"
-    return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
 def show_text(value: Any, longest: int = 200) -> str:

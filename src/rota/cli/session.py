@@ -15,7 +15,13 @@ from rota.auth.tokens import Secret
 from rota.cli.arguments import ChosenZone, choose_zone, open_input
 from rota.cli.options import ZoneOption, value
 from rota.cli.output import Output, Row, Viewer, count_of, print_table
-from rota.errors import InvalidInputError, NotFoundError, StoreUnavailableError, invalid
+from rota.errors import (
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    StoreUnavailableError,
+    invalid,
+)
 from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
 from rota.jobs.record import DEFAULT_TENANT
@@ -149,7 +155,12 @@ class Session(Output):
 
         async def run() -> Found:
             async with open_client(target.find_address(), self.terminal.clock) as client:
-                return await talk(client)
+                try:
+                    return await talk(client)
+                except RefusedError as error:
+                    if target.is_server and target.token is None:
+                        error.add_note(f"Give a token: --token-file PATH, or {TOKEN_VARIABLE}")
+                    raise
 
         return asyncio.run(run())
 

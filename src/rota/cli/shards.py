@@ -8,7 +8,7 @@ from cyclopts import App
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from rota.cli.options import StoreOption, flag, value
-from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
+from rota.cli.output import PLAIN, Output, Row, Terminal, count_of, print_table
 from rota.cli.progress import Bars
 from rota.escape import escape
 from rota.runtime.shards import ShardsStatus, add_shard, drain_shard, move_tenant, read_status
@@ -78,7 +78,7 @@ def move(
     if moved is None:
         output.print_done(document, f"{tenant} is on {shard} already.")
     else:
-        text = f"Moved {tenant} from {moved.source} to {shard}: {moved.job_count:,} jobs."
+        text = f"Moved {tenant} from {moved.source} to {shard}: {count_of(moved.job_count, 'job')}."
         output.print_done(document | moved._asdict(), text)
 
 
@@ -112,8 +112,8 @@ def drain(
     """
     with _Steps(output.terminal) as steps:
         moved = asyncio.run(drain_shard(store, shard, steps.report))
-    jobs = sum(each.job_count for each in moved)
-    text = f"Moved {len(moved)} tenants with {jobs:,} jobs away from {shard}."
+    jobs = count_of(sum(each.job_count for each in moved), "job")
+    text = f"Moved {count_of(len(moved), 'tenant')} with {jobs} away from {shard}."
     output.print_done({"shard": shard, "moved": [each._asdict() for each in moved]}, text)
 
 

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from rota.cli.options import StoreOption, flag, value
-from rota.cli.output import NOTHING, PLAIN, Output, Terminal, print_facts
+from rota.cli.output import NOTHING, PLAIN, Output, Terminal, count_of, print_facts
 from rota.cli.progress import Bars
 from rota.errors import StoreUnavailableError
 from rota.escape import escape
@@ -189,10 +189,8 @@ def plan_document(plan: CopyPlan) -> dict[str, Any]:
 def describe_copy(plan: CopyPlan, report: CopyReport) -> str:
     """One sentence: what is in both stores."""
     tally = report.tally
-    counts = (
-        f"{tally.job_count:,} jobs, {tally.attempt_count:,} attempts, "
-        f"{tally.document_count:,} documents"
-    )
+    counted = (tally.job_count, "job"), (tally.attempt_count, "attempt")
+    counts = ", ".join(count_of(*it) for it in (*counted, (tally.document_count, "document")))
     unreadable = tally.unreadable_count
     aside = f" ({unreadable:,} of the jobs cannot be read, and are set aside)" if unreadable else ""
     before = " The copy had been finished before; nothing was copied now."
