@@ -146,6 +146,8 @@ def _schedule_span(line: str) -> tuple[int, int]:
 WORTH_A_PROGRESS_BAR = 1_000_000
 """Bytes: a smaller file is checked before a bar could be read."""
 
+LINES_PER_STEP = 1000
+
 
 def check(
     file: Annotated[
@@ -184,10 +186,12 @@ def _read_lines(source: BinaryIO, console: Console) -> Iterator[str]:
     size = find_size(source) or 0
     is_shown = size >= WORTH_A_PROGRESS_BAR and console.is_terminal
     with Bars(console, is_transient=True) if is_shown else nullcontext() as bars:
-        for line in source:
+        read = 0
+        for number, line in enumerate(source):
             yield line.decode("utf-8", "surrogateescape")
-            if bars is not None:
-                bars.advance(bars.find_bar("Checking", size), len(line))
+            read += len(line)
+            if bars is not None and number % LINES_PER_STEP == 0:
+                bars.update(bars.find_bar("Checking", size), completed=read)
 
 
 def _print_findings(terminal: Terminal, file: str, findings: Findings) -> None:
