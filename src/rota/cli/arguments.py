@@ -97,13 +97,20 @@ def _refuse_instant(option: str, value: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f'{option} "{value}" {reason}', details)
 
 
+LONGEST_DURATION = timedelta(days=36_500)
+
+
 def read_duration(text: str, option: str) -> timedelta:
     """Numbers with units, such as ``90s`` or ``1h30m``. ``option`` is named in the error."""
+    shown = f'"{text:.40}"'
     try:
-        return parse_duration(text, option)
+        duration = parse_duration(text, option)
     except InvalidInputError as error:
-        reason = f'"{text}" is not a length of time, such as 90s, 5m or 1h30m'
+        reason = f"{shown} is not a length of time, such as 90s, 5m or 1h30m"
         raise invalid(option, reason) from error
+    if not timedelta(0) < duration <= LONGEST_DURATION:
+        raise invalid(option, f"{shown} must be longer than zero and at most 100 years")
+    return duration
 
 
 REASON = (

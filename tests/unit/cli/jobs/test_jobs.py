@@ -297,6 +297,8 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
         (("--payload", "{"), "--payload is not JSON"),
         (("--payload", "@nowhere.json"), 'Cannot read "nowhere.json": No such file'),
         (("--in", "soon"), '--in "soon" is not a length of time'),
+        (("--in", "0s"), "longer than zero and at most 100 years"),
+        (("--in", "99999999d"), "longer than zero and at most 100 years"),
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
         (("--queue", "not a queue"), "error: queue must be 1 to 64 of the characters"),
