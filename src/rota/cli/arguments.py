@@ -1,8 +1,10 @@
 """Reads what people type: ids, instants, zones, durations and JSON."""
 
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,8 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 import tzlocal
 
-from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
-from rota.triggers.cron import Every, parse_cron
+from rota.clock.duration import read_duration as parse_duration
+from rota.errors import InvalidInputError, InvalidZoneError, invalid
 from rota.triggers.dst_notes import describe_change
 from rota.triggers.zone import instants_of, load_zone, transition_around
 
@@ -52,9 +54,7 @@ def ask_about(text: str | None) -> dict[str, str]:
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInputError(
-            f'Invalid --at "{text}": it is not an ISO 8601 time', {"field": "--at"}
-        ) from error
+        raise invalid("--at", f'"{text}" is not an ISO 8601 time') from error
     return {"wall" if at.tzinfo is None else "at": at.isoformat()}
 
 
@@ -97,28 +97,28 @@ def _refuse_instant(option: str, value: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f'{option} "{value}" {reason}', details)
 
 
+LONGEST_DURATION = timedelta(days=36_500)
+
+
 def read_duration(text: str, option: str) -> timedelta:
     """Numbers with units, such as ``90s`` or ``1h30m``. ``option`` is named in the error."""
+    shown = f'"{text:.40}"'
     try:
-        parsed = parse_cron(f"@every {text}", "extended")
-    except InvalidCronExpressionError as error:
-        raise _refuse_duration(text, option) from error
-    if not isinstance(parsed, Every):
-        raise _refuse_duration(text, option)
-    return parsed.period
+        duration = parse_duration(text, option)
+    except InvalidInputError as error:
+        reason = f"{shown} is not a length of time, such as 90s, 5m or 1h30m"
+        raise invalid(option, reason) from error
+    if not timedelta(0) < duration <= LONGEST_DURATION:
+        raise invalid(option, f"{shown} must be longer than zero and at most 100 years")
+    return duration
 
 
-def _refuse_duration(text: str, option: str) -> InvalidInputError:
-    return InvalidInputError(
-        f'{option} "{text}" is not a length of time, such as 90s, 5m or 1h30m', {"field": option}
-    )
-
-
-REASON = "is not a job id, such as 01890a5d-ac96-774b-bcce-b302099a8057; rota jobs list shows them"
+REASON = (
+    "is not a job id, such as 01890a5d-ac96-774b-bcce-b302099a8057, nor 4 or more of its first "
+    "characters; rota jobs list shows them"
+)
 LONGEST_SHOWN = 40
-
 IdCheck = Callable[[object, str | Sequence[str] | None], None]
-
 
 SHORTEST_START = 4
 _START = re.compile(rf"[0-9a-fA-F-]{{{SHORTEST_START},36}}")
@@ -130,16 +130,17 @@ def check_ids(field: str) -> IdCheck:
     def check(_kind: object, given: str | Sequence[str] | None) -> None:
         for each in [given] if isinstance(given, str) else given or ():
             if _START.fullmatch(each) is None:
-                message = f'{field} "{each[:LONGEST_SHOWN]}" {REASON}'
-                raise InvalidInputError(message, {"field": field, "reason": REASON})
+                raise invalid(field, f'"{each[:LONGEST_SHOWN]}" {REASON}')
 
     return check
 
 
 check_argument = check_ids("ID")
 
-
 LONGEST_FILE = 64 << 20
+
+STANDARD = "-"
+"""Instead of the name of a file: standard input, or standard output."""
 
 
 def read_json(text: str, option: str) -> Any:
@@ -151,27 +152,42 @@ def read_json(text: str, option: str) -> Any:
     try:
         return msgspec.json.decode(source)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _refuse_json(option, f"is not JSON: {error}") from error
+        raise invalid(option, f"is not JSON: {error}") from error
 
 
 def _read_source(text: str, option: str) -> bytes:
-    try:
-        if text == "-":
-            return _read_all(sys.stdin.buffer, option)
-        if text.startswith("@"):
-            with Path(text[1:]).open("rb") as file:
-                return _read_all(file, option)
-    except OSError as error:
-        raise _refuse_json(option, f"cannot be read: {error.strerror}") from error
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _read_all(file: BinaryIO, option: str) -> bytes:
-    content = file.read(LONGEST_FILE + 1)
+    if text != STANDARD and not text.startswith("@"):
+        return text.encode("utf-8", "surrogateescape")
+    with open_input(text.removeprefix("@")) as file:
+        content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
-        raise _refuse_json(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
+        raise invalid(option, f"has more than {LONGEST_FILE >> 20} MiB; divide it")
     return content
 
 
-def _refuse_json(option: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(f"{option} {reason}", {"field": option, "reason": reason})
+@contextmanager
+def open_input(file: str) -> Iterator[BinaryIO]:
+    """The file of that name; ``-`` is standard input, which stays open.
+
+    A failure to open or to read it is an InvalidInputError.
+    """
+    try:
+        if file == STANDARD:
+            yield sys.stdin.buffer
+            return
+        with Path(file).open("rb") as source:
+            yield source
+    except BrokenPipeError:
+        raise  # of the output
+    except OSError as error:
+        reason = error.strerror or str(error)
+        details = {"file": file, "reason": reason}
+        raise InvalidInputError(f'Cannot read "{file}": {reason}', details) from error
+
+
+def find_size(source: BinaryIO) -> int | None:
+    """The number of bytes to read; None when it is unknown."""
+    try:
+        return os.fstat(source.fileno()).st_size or None
+    except OSError:
+        return None

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from rota.cli.arguments import check_ids
-from rota.cli.options import LimitOption, ZoneOption, value
+from rota.cli.options import LimitOption, value
 from rota.cli.output import NOTHING, Row, Viewer, show_text
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import LOCALLY, ZonedSession
 
 ENTRY_COLUMNS = ("When", "Who", "Action", "Jobs", "Details")
 _LONGEST_NAME = 60
@@ -31,13 +31,12 @@ def audit(
         ),
     ] = None,
     limit: LimitOption = 20,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List entries of the audit log."""
     job_id = None if job is None else session.find_job(job, "--job")
     listed = session.collect("audit", query={"action": action, "job_id": job_id}, limit=limit)
-    session.print_items(listed, ENTRY_COLUMNS, entry_row, noun="entry", zone=zone)
+    session.print_items(listed, ENTRY_COLUMNS, entry_row, noun="entry")
 
 
 def entry_row(entry: dict[str, Any], viewer: Viewer) -> Row:
@@ -62,6 +61,8 @@ def _name_jobs(ids: Sequence[str]) -> str:
 def _describe(why: str, details: Mapping[str, Any]) -> str:
     said = [f"why: {why}"] if why else []
     said += [
-        f"{name}: {it if isinstance(it, str) else json.dumps(it)}" for name, it in details.items()
+        f"{name}: {it if isinstance(it, str) else json.dumps(it)}"
+        for name, it in details.items()
+        if it is not None
     ]
     return show_text(", ".join(said) or NOTHING, _LONGEST_DETAILS)

@@ -1,33 +1,30 @@
 """``rota jobs bulk``: creates many jobs from a file, or acts on many by filter."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
-from rich.progress import Progress
 from rich.prompt import Confirm
 
 from rota.cli.job_files import JobFile, open_jobs, read_jobs
 from rota.cli.job_tables import job_columns, job_row
 from rota.cli.options import (
+    DryRunOption,
     OfKindOption,
     OfQueueOption,
     StateOption,
     WhyOption,
     YesOption,
-    ZoneOption,
-    flag,
     join_query,
     value,
 )
 from rota.cli.output import Terminal, Viewer, count_of, print_table
-from rota.cli.session import HERE, TenantSession
+from rota.cli.progress import Bars
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.client import Client
-from rota.errors import InvalidInputError
+from rota.errors import invalid
 
 MOST_AT_ONCE = 1000
 WORDS = {
@@ -57,14 +54,10 @@ class Which:
     ] = None
 
 
-ALL_OF_THEM = Which()
-
-
 @app.command(name="create")
 def create(
     file: Annotated[
-        str,
-        Parameter(allow_leading_hyphen=True, metavar="FILE", help="JSON, or - for input."),
+        str, Parameter(allow_leading_hyphen=True, metavar="FILE", help="JSON, or - for input.")
     ],
     /,
     *,
@@ -92,12 +85,11 @@ def act(
     action: Annotated[Action, Parameter(help="What to do to the jobs.")],
     /,
     *,
-    which: Which = ALL_OF_THEM,
-    dry_run: Annotated[bool, flag("Show what would be done, and do nothing.")] = False,
+    which: Which = Which(),
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     why: WhyOption = None,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Act on all jobs that match the filters, after showing them.
 
@@ -114,7 +106,7 @@ def act(
         "kind": which.kind,
         "text": which.match,
     }
-    viewer = session.view(zone)
+    viewer = session.viewer
 
     async def talk(client: Client) -> Any:
         plan = await client.post("/jobs/bulk-actions", order)
@@ -134,33 +126,15 @@ def act(
 async def _create_all(client: Client, file: JobFile, terminal: Terminal) -> dict[str, Any]:
     made: dict[str, Any] = {"created_count": 0, "existing_count": 0, "ids": []}
     jobs = read_jobs(file)
-    with showing_progress(terminal, file.size) as advance:
-        seen = 0
+    with Bars(terminal.err, is_transient=True) as bars:
+        bar = bars.find_bar("Creating", file.size)
         while chunk := list(islice(jobs, MOST_AT_ONCE)):
             answer = await client.post("/jobs/bulk", {"jobs": chunk})
             made["created_count"] += answer["created_count"]
             made["existing_count"] += answer["existing_count"]
             made["ids"] += [job["id"] for job in answer["items"]]
-            advance(file.read_count - seen)
-            seen = file.read_count
+            bars.update(bar, completed=file.read_count)
     return made
-
-
-@contextmanager
-def showing_progress(terminal: Terminal, total: int | None) -> Iterator[Any]:
-    """A function that advances a progress bar; without a terminal it does nothing.
-
-    Without ``total`` the bar only shows that something happens.
-    """
-    if not terminal.err.is_terminal:
-        yield lambda _: None
-        return
-    bar = Progress(
-        console=terminal.err, transient=True, redirect_stdout=False, redirect_stderr=False
-    )
-    with bar:
-        task = bar.add_task("Creating", total=total)
-        yield lambda count: bar.advance(task, count)
 
 
 def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None:
@@ -188,7 +162,6 @@ def _confirm(terminal: Terminal, question: str, *, is_sure: bool) -> None:
     if is_sure:
         return
     if not sys.stdin.isatty():
-        message = "--yes is needed when the input is not a terminal"
-        raise InvalidInputError(message, {"field": "--yes"})
+        raise invalid("--yes", "is needed when the input is not a terminal")
     if not Confirm.ask(question, console=terminal.err, default=False):
         raise KeyboardInterrupt

@@ -9,12 +9,11 @@ from cyclopts.validators import Number
 
 from rota.cli.options import StoreOption, several
 from rota.cli.output import PLAIN, Output
-from rota.cli.session import DEFAULT_STORE
 from rota.clock.protocol import Clock
 from rota.escape import escape
 from rota.ops.notices import find_notices
 from rota.ops.task_notices import WatchedTasks
-from rota.runtime.wiring import inspect_store, open_store
+from rota.runtime.wiring import DEFAULT_STORE, inspect_store, open_store
 from rota.stores.inspection import StoreInspection
 from rota.telemetry.health import (
     Finding,

@@ -7,10 +7,9 @@ text is the line in the list of commands. Subcommands have their texts in their 
 from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
-from rich.text import Text
 
 from rota import __version__
-from rota.cli.output import Terminal, print_verbatim
+from rota.cli.output import Terminal
 
 ROTA = """Run jobs when they are due, in any time zone, across clock changes.
 
@@ -397,9 +396,7 @@ def _arrange() -> None:
 
 
 def print_completion(
-    shell: Literal["bash", "zsh", "fish"],
-    *,
-    terminal: Annotated[Terminal, Parameter(parse=False)],
+    shell: Literal["bash", "zsh", "fish"], *, terminal: Annotated[Terminal, Parameter(parse=False)]
 ) -> None:
     """Print a script that completes rota's commands for a shell.
 
@@ -409,7 +406,7 @@ def print_completion(
         rota completion zsh > ~/.zfunc/_rota
         rota completion fish > ~/.config/fish/completions/rota.fish
     """
-    print_verbatim(terminal.out, Text(app.generate_completion(shell=shell).rstrip("\n")))
+    terminal.print_lines(app.generate_completion(shell=shell))
 
 
 _arrange()

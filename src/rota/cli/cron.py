@@ -11,22 +11,14 @@ from rota.cli.occurrences import (
     END_OF_CALENDAR,
     EXPLAINED_COUNT,
     WEEKDAYS,
+    Asked,
     Listing,
     Question,
     listing_document,
     make_listing,
     print_listing,
-    read_question,
-    remark_on_zone,
 )
-from rota.cli.options import (
-    CountOption,
-    DialectOption,
-    FoldOption,
-    FromOption,
-    GapOption,
-    ZoneOption,
-)
+from rota.cli.options import CountOption, DialectOption
 from rota.cli.output import PLAIN, Output, print_table
 from rota.errors import InvalidCronExpressionError
 from rota.triggers.cron import Cron, Dialect, FieldCron, parse_cron, settle_zone
@@ -93,12 +85,9 @@ def list_next(
     expression: Expression,
     /,
     *,
-    zone: ZoneOption = None,
     count: CountOption = 10,
-    start: FromOption = None,
     dialect: DialectOption = "posix",
-    gap: GapOption = "skip",
-    fold: FoldOption = "both",
+    asked: Asked = Asked(),
     output: Output = PLAIN,
 ) -> None:
     """List the next occurrences, in local time and UTC.
@@ -110,14 +99,12 @@ def list_next(
         rota cron next "*/10 * * * *" --dialect extended --json
     """
     cron = _parse(expression, dialect)
-    zone = settle_zone(expression, zone)[1]
-    question = read_question(output.terminal, zone, start, gap, fold)
-    listing = _list(cron, question, count)
-    document = _document(cron, dialect, question)
-    if output.is_done({**document, **listing_document(listing)}):
-        return
-    remark_on_zone(output.terminal, question)
-    print_listing(output.terminal, cron.describe(), listing)
+    listing = _list(
+        cron, asked.read(output.terminal, settle_zone(expression, asked.zone)[1]), count
+    )
+    document = _document(cron, dialect, listing.question)
+    if not output.is_done({**document, **listing_document(listing)}):
+        print_listing(output.terminal, cron.describe(), listing)
 
 
 @app.command(name="explain")
@@ -125,11 +112,8 @@ def explain(
     expression: Expression,
     /,
     *,
-    zone: ZoneOption = None,
-    start: FromOption = None,
     dialect: DialectOption = "posix",
-    gap: GapOption = "skip",
-    fold: FoldOption = "both",
+    asked: Asked = Asked(),
     output: Output = PLAIN,
 ) -> None:
     """Say in words what an expression means, field by field.
@@ -140,24 +124,24 @@ def explain(
         rota cron explain "@every 90m" --dialect extended
     """
     cron = _parse(expression, dialect)
-    zone = settle_zone(expression, zone)[1]
-    question = read_question(output.terminal, zone, start, gap, fold)
+    question = asked.read(output.terminal, settle_zone(expression, asked.zone)[1])
     listing = _list(cron, question, EXPLAINED_COUNT)
-    document, meaning = (
-        _document(cron, dialect, question),
-        {"fields": _fields_document(cron), "day_rule": _day_rule(cron)},
-    )
-    if output.is_done({**document, **meaning, **listing_document(listing)}):
+    fields = cron.fields if isinstance(cron, FieldCron) else None
+    document = _document(cron, dialect, question) | {
+        "fields": None if fields is None else fields_document(fields),
+        "day_rule": None if fields is None else ("either" if fields.either else "both"),
+    }
+    if output.is_done({**document, **listing_document(listing)}):
         return
-    remark_on_zone(output.terminal, question)
-    output.terminal.print_text(cron.describe(), "bold")
-    output.terminal.print_text(f"Dialect: {dialect}\n", "dim")
-    if isinstance(cron, FieldCron):
-        print_fields(output.terminal.out, cron.fields)
-        output.terminal.print_text()
-    if _day_rule(cron) == "either":
-        output.terminal.print_text("A date counts when its day or its weekday matches.\n")
-    print_listing(output.terminal, "Next three", listing)
+    terminal = output.terminal
+    terminal.print_text(cron.describe(), "bold")
+    terminal.print_text(f"Dialect: {dialect}\n", "dim")
+    if fields is not None:
+        print_fields(terminal.out, fields)
+        terminal.print_text()
+    if fields is not None and fields.either:
+        terminal.print_text("A date counts when its day or its weekday matches.\n")
+    print_listing(terminal, "Next three", listing)
 
 
 def _parse(expression: str, dialect: Dialect) -> Cron:
@@ -184,14 +168,3 @@ def _document(cron: Cron, dialect: Dialect, question: Question) -> dict[str, Any
         "description": cron.describe(),
         **question.to_document(),
     }
-
-
-def _fields_document(cron: Cron) -> dict[str, list[int]] | None:
-    return fields_document(cron.fields) if isinstance(cron, FieldCron) else None
-
-
-def _day_rule(cron: Cron) -> str | None:
-    """How the day of the month and the weekday combine: either is enough, or both must match."""
-    if not isinstance(cron, FieldCron):
-        return None
-    return "either" if cron.fields.either else "both"

@@ -1,32 +1,21 @@
 """``rota cron check``: checks each line of a crontab."""
 
-import io
-import os
 import re
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, BinaryIO
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
+from rota.cli.arguments import find_size, open_input
 from rota.cli.options import DialectOption
-from rota.cli.output import (
-    PLAIN,
-    Output,
-    Terminal,
-    count_of,
-    print_verbatim,
-    reason_of,
-    underline,
-)
-from rota.errors import InvalidCronExpressionError, InvalidInputError, InvalidZoneError
+from rota.cli.output import PLAIN, Output, Terminal, count_of, print_verbatim, reason_of, underline
+from rota.cli.progress import Bars
+from rota.errors import InvalidCronExpressionError, InvalidZoneError
 from rota.escape import escape
 from rota.triggers.cron import Dialect, parse_cron
 from rota.triggers.zone import load_zone
@@ -168,8 +157,7 @@ def check(
     *,
     dialect: DialectOption = "posix",
     command: Annotated[
-        bool,
-        Parameter(negative="--no-command", help="Whether a command follows each expression."),
+        bool, Parameter(negative="--no-command", help="Whether a command follows each expression.")
     ] = True,
     output: Output = PLAIN,
 ) -> bool:
@@ -183,67 +171,27 @@ def check(
         rota cron check expressions.txt --no-command --json
     """
     form = CrontabForm(dialect, has_commands=command)
-    with _open(file) as source:
-        lines = _with_progress(_read_lines(source, file), _size_of(source), output.terminal.err)
-        findings = check_lines(lines, form)
+    with open_input(file) as source:
+        findings = check_lines(_read_lines(source, output.terminal.err), form)
     if not output.is_done({"file": file, "dialect": dialect, **findings.to_document()}):
         _print_findings(output.terminal, file, findings)
     return not findings.problems
 
 
-@contextmanager
-def _open(file: str) -> Iterator[TextIO]:
-    """The file, or standard input. Bytes that are not UTF-8 are kept and shown escaped."""
-    if file == "-":
-        source = io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape", newline="\n")
-        try:
-            yield source
-        finally:
-            source.detach()
-        return
-    try:
-        source = Path(file).open(encoding="utf-8", errors="surrogateescape", newline="\n")  # noqa: SIM115 - closed below; only a failure to open is translated
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    with source:
-        yield source
+def _read_lines(source: BinaryIO, console: Console) -> Iterator[str]:
+    """The lines, with a progress bar if that takes long and someone is watching.
 
-
-def _read_lines(source: TextIO, file: str) -> Iterator[str]:
-    try:
-        for line in source:  # noqa: UP028 - "yield from" would close the source along with this
-            yield line
-    except OSError as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: str, error: OSError) -> InvalidInputError:
-    reason = error.strerror or str(error)
-    return InvalidInputError(f'Cannot read "{file}": {reason}', {"file": file, "reason": reason})
-
-
-def _size_of(source: TextIO) -> int:
-    """The number of bytes to read; 0 when it is unknown."""
-    try:
-        return os.fstat(source.fileno()).st_size
-    except OSError:
-        return 0
-
-
-def _with_progress(lines: Iterator[str], size: int, console: Console) -> Iterator[str]:
-    """Hand on the lines; while that takes long and someone is watching, say how far it is."""
-    if size < WORTH_A_PROGRESS_BAR or not console.is_terminal:
-        yield from lines
-        return
-    bar = Progress(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    with bar:
-        task = bar.add_task("Checking", total=size)
+    Bytes that are not UTF-8 are kept, and shown escaped.
+    """
+    size = find_size(source) or 0
+    is_shown = size >= WORTH_A_PROGRESS_BAR and console.is_terminal
+    with Bars(console, is_transient=True) if is_shown else nullcontext() as bars:
         read = 0
-        for number, line in enumerate(lines):
-            yield line
+        for number, line in enumerate(source):
+            yield line.decode("utf-8", "surrogateescape")
             read += len(line)
-            if number % LINES_PER_STEP == 0:
-                bar.update(task, completed=read)
+            if bars is not None and number % LINES_PER_STEP == 0:
+                bars.update(bars.find_bar("Checking", size), completed=read)
 
 
 def _print_findings(terminal: Terminal, file: str, findings: Findings) -> None:

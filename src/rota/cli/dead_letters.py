@@ -9,17 +9,17 @@ from rota.cli.arguments import check_argument
 from rota.cli.job_tables import LETTER_COLUMNS, job_facts, letter_row, print_attempts
 from rota.cli.options import (
     CascadeOption,
+    DryRunOption,
     JobArgument,
     LimitOption,
     OfKindOption,
     OfQueueOption,
     WhyOption,
-    ZoneOption,
     flag,
     value,
 )
-from rota.cli.output import count_of, print_table, tell_replacements
-from rota.cli.session import HERE, TenantSession, path_of
+from rota.cli.output import count_of, print_facts, tell_replacements
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError
 from rota.escape import escape
@@ -45,29 +45,19 @@ class Which:
 
     kind: OfKindOption = None
     queue: OfQueueOption = None
-    error: Annotated[str | None, value("TEXT", "Only with this text in the last error.")] = None
+    error_contains: Annotated[
+        str | None, value("TEXT", "Only with this text in the last error.", name="--error")
+    ] = None
     with_discarded: Annotated[bool, flag("Also jobs that their handler discarded.")] = False
-
-    def to_filters(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "queue": self.queue,
-            "error_contains": self.error,
-            "with_discarded": self.with_discarded,
-        }
-
-
-ALL_OF_THEM = Which()
 
 
 @app.command(name="list")
 def list_letters(
     *,
-    which: Which = ALL_OF_THEM,
+    which: Which = Which(),
     with_retried: Annotated[bool, flag("Also those that were retried already.")] = False,
     limit: LimitOption = 20,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List dead letters, the newest first, with what went wrong last.
 
@@ -76,13 +66,13 @@ def list_letters(
         rota dlq list
         rota dlq list --kind http.request --error timeout --json
     """
-    query = {**which.to_filters(), "with_retried": with_retried}
+    query = {**vars(which), "with_retried": with_retried}
     listed = session.collect("dead-letters", query=query, limit=limit)
-    session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter", zone=zone)
+    session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter")
 
 
 @app.command(name="show")
-def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show a dead letter with all its attempts.
 
     Try:
@@ -93,9 +83,8 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     letter = session.get("dead-letters", job_id)
     if session.is_done(letter):
         return
-    viewer = session.view(zone)
-    job = letter["job"]
-    print_table(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
+    viewer, job = session.viewer, letter["job"]
+    print_facts(session.terminal.out, ("Dead letter", escape(job["id"])), job_facts(job, viewer))
     print_attempts(session.terminal, letter["attempts"], viewer)
 
 
@@ -107,9 +96,9 @@ def retry(
     all_of_them: Annotated[
         bool, flag("All that match the filters, up to 1,000.", name="--all")
     ] = False,
-    which: Which = ALL_OF_THEM,
+    which: Which = Which(),
     cascade: CascadeOption = False,
-    dry_run: Annotated[bool, flag("Only say what would be done.")] = False,
+    dry_run: DryRunOption = False,
     why: WhyOption = None,
     session: TenantSession = HERE,
 ) -> None:
@@ -126,7 +115,7 @@ def retry(
     if job_ids and dry_run:
         reason = "--dry-run needs --all: without it, exactly the given dead letters are retried"
         raise InvalidInputError(reason, {"field": "--dry-run"})
-    filters = {**which.to_filters(), "cascade": cascade}
+    filters = {**vars(which), "cascade": cascade}
     letter_ids = [session.find_job(each) for each in job_ids or ()]
 
     async def talk(client: Client) -> Any:

@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from rota.cli.arguments import format_instant
-from rota.cli.bulk import showing_progress
 from rota.cli.options import StoreOption
 from rota.cli.output import PLAIN, Output, Terminal
-from rota.cli.session import DEFAULT_STORE, name_user
+from rota.cli.progress import Bars
+from rota.cli.session import name_user
 from rota.client import Client, StoreAddress, open_client
 from rota.runtime.startup import show_address
+from rota.runtime.wiring import DEFAULT_STORE
 
 DEAD_URL = "https://rota.invalid/hook"
 """No such host can ever exist: whatever is sent there fails."""
@@ -150,14 +151,15 @@ def demo(*, store: StoreOption = DEFAULT_STORE, output: Output = PLAIN) -> None:
 async def _fill(terminal: Terminal, url: str) -> dict[str, int]:
     scenes = make_scenes(terminal.clock.now())
     made = {"created_count": 0, "existing_count": 0}
-    with showing_progress(terminal, sum(len(it.jobs) for it in scenes)) as advance:
+    with Bars(terminal.err, is_transient=True) as bars:
+        bar = bars.find_bar("Creating", sum(len(it.jobs) for it in scenes))
         for scene in scenes:
             address = StoreAddress(url=url, tenant=scene.tenant, who=name_user())
             async with open_client(address, terminal.clock) as client:
                 created_count = await _play(client, scene)
             made["created_count"] += created_count
             made["existing_count"] += len(scene.jobs) - created_count
-            advance(len(scene.jobs))
+            bars.advance(bar, len(scene.jobs))
     return made
 
 

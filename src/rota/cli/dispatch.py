@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cyclopts import CycloptsError, UnusedCliTokensError
+from cyclopts import Argument, CycloptsError, MissingArgumentError, UnusedCliTokensError
 from rich.console import Console
 
 from rota.cli.commands import app
@@ -145,7 +145,21 @@ def _explain_usage(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         unused = " ".join(error.unused_tokens or ())
         return f"Unexpected: {unused}. Are quotes missing, or is an option misspelt?"
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        return _explain_missing(error, error.argument)
     return str(error)
+
+
+def _explain_missing(error: MissingArgumentError, argument: Argument) -> str:
+    """What is missing: an argument, an option, or the value of an option."""
+    text = str(error)
+    if "Did you mean" in text:
+        return text
+    if argument.tokens or error.keyword is not None:
+        option = next((it.keyword for it in argument.tokens if it.keyword), error.keyword)
+        return f"{option or argument.name} needs a value"
+    metavar = argument.parameter.metavar if argument.field_info.is_positional else None
+    return f"{metavar or argument.name} is missing"
 
 
 def _exit_status(error: RotaError) -> int:

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.options import WhyOption, ZoneOption, flag, value
-from rota.cli.output import Row, Viewer, count_of, print_table, show_text
-from rota.cli.session import HERE, TenantSession
+from rota.cli.options import DryRunOption, WhyOption, value
+from rota.cli.output import Row, Viewer, count_of, print_facts, show_text
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
 
 app = App(name="errors")
@@ -14,15 +14,13 @@ app = App(name="errors")
 GROUP_COLUMNS = ("Id", "Attempts", "Dead", "Last seen", "Kind", "Error")
 
 GroupArgument = Annotated[str, Parameter(metavar="GROUP", help="The id of an error group.")]
-DryRunOption = Annotated[bool, flag("Only count them.")]
 
 
 @app.command(name="list")
 def list_groups(
     *,
     kind: Annotated[str | None, value("NAME", "Only errors of this kind.")] = None,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List failures in groups: the same kind, exception and place.
 
@@ -32,7 +30,7 @@ def list_groups(
         rota errors list --kind http.request
     """
     listed = session.list_all("errors", query={"kind": kind})
-    session.print_items(listed, GROUP_COLUMNS, group_row, noun="error group", zone=zone)
+    session.print_items(listed, GROUP_COLUMNS, group_row, noun="error group")
 
 
 def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
@@ -50,9 +48,7 @@ def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
 
 
 @app.command(name="show")
-def show(
-    group_id: GroupArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def show(group_id: GroupArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show one error group: when it was seen, and its latest job.
 
     Try:
@@ -62,7 +58,7 @@ def show(
     found = session.get("errors", group_id)
     if session.is_done(found):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     more = " or more" if found["has_more_letters"] else ""
     facts = [
         ("kind", show_text(found["kind"])),
@@ -74,9 +70,7 @@ def show(
         ("latest job", escape(found["job_id"])),
         ("dead letters", f"{len(found['letter_ids'])}{more}"),
     ]
-    print_table(
-        session.terminal.out, ("Error", show_text(found["name"])), [(it, "") for it in facts]
-    )
+    print_facts(session.terminal.out, ("Error", show_text(found["name"])), facts)
 
 
 @app.command(name="retry")

@@ -7,32 +7,10 @@ from datetime import timedelta
 
 from rich.text import Text
 
+from rota import events
 from rota.cli.output import Terminal, format_duration, print_verbatim
 from rota.escape import escape
-from rota.events import (
-    INFO,
-    WARNING,
-    AlertEnded,
-    AlertNotSent,
-    AlertRaised,
-    Event,
-    JobDeferred,
-    JobEvent,
-    JobFailed,
-    JobSettled,
-    JobStalled,
-    SchedulerStopped,
-    SchedulerStopRequested,
-    TaskAdded,
-    TaskRetryStarted,
-    TaskRunCompleted,
-    TaskRunFailed,
-    TaskRunStarted,
-    TasksOverridden,
-    WorkerStarted,
-    WorkerStopped,
-    WorkerStopping,
-)
+from rota.events import INFO, WARNING, Event
 from rota.runtime.plan import Reporter
 from rota.telemetry.logs import JsonFormatter
 
@@ -42,7 +20,7 @@ LONGEST_ERROR = 200
 
 def describe_event(event: Event) -> str:
     """The event in a few words; an unknown one with all its fields."""
-    if isinstance(event, JobEvent):
+    if isinstance(event, events.JobEvent):
         words = _describe_job(event)
     else:
         ways = (_describe_task, _describe_scheduler, _describe_worker, _describe_alert)
@@ -61,67 +39,69 @@ def format_event_duration(duration: float) -> str:
 
 def _describe_task(event: Event) -> str | None:
     match event:
-        case TaskRunStarted(task_name=name, scheduled_time=due_at, actual_time=at):
+        case events.TaskRunStarted(task_name=name, scheduled_time=due_at, actual_time=at):
             return f"{name} started, {format_event_duration((at - due_at) / _MILLISECOND)} late"
-        case TaskRunCompleted(task_name=name, duration=duration):
+        case events.TaskRunCompleted(task_name=name, duration=duration):
             return f"{name} succeeded in {format_event_duration(duration)}"
-        case TaskRunFailed(task_name=name, error=error):
+        case events.TaskRunFailed(task_name=name, error=error):
             return f"{name} failed: {error}"
-        case TaskRetryStarted(task_name=name, retry_count=count):
+        case events.TaskRetryStarted(task_name=name, retry_count=count):
             return f"{name} is tried again, retry {count}"
     return None
 
 
 def _describe_scheduler(event: Event) -> str | None:
     match event:
-        case TaskAdded(task_name=name, cron_expression=cron):
+        case events.TaskAdded(task_name=name, cron_expression=cron):
             return f"{name} is a new task: {cron}"
-        case TasksOverridden(removed_tasks=removed, added_tasks=added, modified_tasks=changed):
+        case events.TasksOverridden(
+            removed_tasks=removed, added_tasks=added, modified_tasks=changed
+        ):
             return f"tasks: {len(added)} added, {len(changed)} changed, {len(removed)} removed"
-        case SchedulerStopRequested():
+        case events.SchedulerStopRequested():
             return "scheduler starts no more tasks"
-        case SchedulerStopped():
+        case events.SchedulerStopped():
             return "scheduler stopped"
     return None
 
 
 def _describe_worker(event: Event) -> str | None:
     match event:
-        case WorkerStarted(kinds=kinds, concurrency=count):
+        case events.WorkerStarted(kinds=kinds, concurrency=count):
             return f"worker started: {', '.join(kinds) or 'no kinds'}; {count} at once"
-        case WorkerStopping(running_count=count):
+        case events.WorkerStopping(running_count=count):
             return f"worker takes no more jobs; {count} still running"
-        case WorkerStopped(manner=manner, handed_back_count=count):
+        case events.WorkerStopped(manner=manner, handed_back_count=count):
             return f"worker stopped, {manner}" + (f"; {count} handed back" if count else "")
     return None
 
 
 def _describe_alert(event: Event) -> str | None:
     match event:
-        case AlertRaised(text=text):
+        case events.AlertRaised(text=text):
             return f"alert: {text}"
-        case AlertEnded(source=source, alert_name=name, concern=concern):
+        case events.AlertEnded(source=source, alert_name=name, concern=concern):
             return f"alert is over: {concern.replace('_', ' ')}, {source} {name}"
-        case AlertNotSent(error=error):
+        case events.AlertNotSent(error=error):
             return f"the alert webhook failed: {error[:LONGEST_ERROR]}"
     return None
 
 
-def _describe_job(event: JobEvent) -> str | None:
+def _describe_job(event: events.JobEvent) -> str | None:
     job = f"{event.kind} {event.job_id}"
     if event.tenant != "default":
         job += f" of {event.tenant}"
     match event:
-        case JobFailed(error=error, state="queued", due_at=due_at):
+        case events.JobFailed(error=error, state="queued", due_at=due_at):
             again = f"again at {due_at:%H:%M:%S}Z"
             return f"{job} failed, attempt {event.attempt}, {again}: {error[:LONGEST_ERROR]}"
-        case JobFailed(error=error):
+        case events.JobFailed(error=error):
             return f"{job} failed for good, attempt {event.attempt}: {error[:LONGEST_ERROR]}"
-        case JobSettled(outcome=outcome, duration_ms=duration):
+        case events.JobSettled(outcome=outcome, duration_ms=duration):
             return f"{job} {outcome} in {format_event_duration(duration)}"
-        case JobDeferred(reason=reason, until=until):
+        case events.JobDeferred(reason=reason, until=until):
             return f"{job} held back until {until:%Y-%m-%d %H:%M:%S}Z: {reason}"
-        case JobStalled(worker=worker):
+        case events.JobStalled(worker=worker):
             return f"{job} was taken from {worker}, whose lease ran out"
     return None
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import choose_zone, given, read_moment
-from rota.cli.options import WhyOption, ZoneOption, flag, several, value
+from rota.cli.arguments import given, read_moment
+from rota.cli.options import WhyOption, flag, several, value
 from rota.cli.output import Viewer, show_text
-from rota.cli.session import HERE, TenantSession
-from rota.errors import InvalidInputError
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
+from rota.errors import InvalidInputError, invalid
 
 DAYS_OF_A_WEEK = 7
 
@@ -56,7 +56,7 @@ OffOption = Annotated[bool, flag("Clear it.")]
 
 
 @app.command(name="show")
-def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def show(*, session: ZonedSession = LOCALLY) -> None:
     """Show what holds jobs back, now or later.
 
     Try:
@@ -66,7 +66,7 @@ def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
     gates = session.get("gates")
     if session.is_done(gates):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     session.terminal.print_text(describe_hours(gates["quiet_hours"], viewer))
     for window in gates["maintenance"]:
         style = "yellow" if window["is_closed"] else ""
@@ -88,14 +88,12 @@ def quiet_hours(
     *,
     start: Annotated[str | None, value("TIME", "When they start, such as 22:00.")] = None,
     end: Annotated[str | None, value("TIME", "When they end, such as 07:00.")] = None,
-    zone: ZoneOption = None,
     day: Annotated[
-        list[str] | None,
-        several("--day", "DAY", "On this weekday only, such as mon. Repeatable."),
+        list[str] | None, several("--day", "DAY", "On this weekday only, such as mon. Repeatable.")
     ] = None,
     off: OffOption = False,
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Set the hours without notifications, or clear them with --off.
 
@@ -109,12 +107,12 @@ def quiet_hours(
         session.print_done({"quiet_hours": None}, "No quiet hours.")
         return
     if start is None or end is None:
-        raise InvalidInputError("--start and --end are needed, or --off", {"field": "--start"})
-    body: dict[str, Any] = {"start": start, "end": end, "zone": choose_zone(zone).name, "why": why}
+        raise invalid("--start", "and --end are needed, or --off")
+    body: dict[str, Any] = {"start": start, "end": end, "zone": session.local.name, "why": why}
     if day:
         body["weekdays"] = day
     hours = session.ask("PUT", "gates", "quiet-hours", body=body, makes=True)
-    viewer = session.view(zone)
+    viewer = session.viewer
     session.print_done(hours, describe_hours(hours, viewer))
 
 
@@ -126,9 +124,7 @@ def kind(
     notifies: Annotated[
         bool | None,
         Parameter(
-            negative="--no-notifies",
-            show_default=False,
-            help="Whether quiet hours hold it back.",
+            negative="--no-notifies", show_default=False, help="Whether quiet hours hold it back."
         ),
     ] = None,
     off: Annotated[bool, flag("Clear it: the app or the worker decides.")] = False,
@@ -145,8 +141,8 @@ def kind(
         rota gates kind receipt.send --off
     """
     if off == (notifies is not None):
-        reason = "give one of --notifies, --no-notifies and --off"
-        raise InvalidInputError(reason, {"field": "--notifies"})
+        message = "give one of --notifies, --no-notifies and --off"
+        raise InvalidInputError(message, {"field": "--notifies"})
     if off:
         session.ask("DELETE", "kinds", "notifies", query={"kind": kind})
         text = f"Kind {show_text(kind)}: as the app or the worker says."
@@ -163,8 +159,7 @@ class Window:
     """Since when, until when and for whom nothing runs."""
 
     start: Annotated[
-        str | None,
-        Parameter(name="--from", metavar="INSTANT", help="When it begins. Default: now."),
+        str | None, value("INSTANT", "When it begins. Default: now.", name="--from")
     ] = None
     until: Annotated[str | None, value("INSTANT", "When it ends. Default: when --off ends it.")] = (
         None
@@ -173,15 +168,11 @@ class Window:
     add: Annotated[bool, flag("Add it to the planned windows instead of replacing them.")] = False
     everywhere: Annotated[bool, flag("For all tenants; with --queue in that queue only.")] = False
     queue: Annotated[str | None, value("NAME", "With --everywhere: only this queue.")] = None
-    zone: ZoneOption = None
-
-
-FROM_NOW_ON = Window()
 
 
 @app.command(name="maintenance")
 def maintenance(
-    *, off: OffOption = False, window: Window = FROM_NOW_ON, session: TenantSession = HERE
+    *, off: OffOption = False, window: Window = Window(), session: ZonedSession = LOCALLY
 ) -> None:
     """Start no jobs for a while; --off ends it.
 
@@ -192,20 +183,20 @@ def maintenance(
         rota gates maintenance --everywhere --queue mail --reason "mail is down"
     """
     if window.queue is not None and not window.everywhere:
-        raise InvalidInputError("--queue needs --everywhere", {"field": "--queue"})
+        raise invalid("--queue", "needs --everywhere")
     steps = ["gates", "maintenance", *(["installation"] if window.everywhere else [])]
     if off:
         session.ask("DELETE", *steps, query={"queue": window.queue})
         session.print_done({"maintenance": []}, "Maintenance is over.")
         return
-    planned = session.ask("PUT", *steps, body=_read_window(window), makes=True)
-    viewer = session.view(window.zone)
+    planned = session.ask("PUT", *steps, body=_read_window(window, session), makes=True)
+    viewer = session.viewer
     lines = [describe_maintenance(it, viewer) for it in planned] or ["No maintenance."]
     session.print_done({"maintenance": planned}, *lines)
 
 
-def _read_window(window: Window) -> dict[str, Any]:
-    zone = choose_zone(window.zone).zone
+def _read_window(window: Window, session: ZonedSession) -> dict[str, Any]:
+    zone = session.local.zone
     body = given(
         from_at=read_moment(window.start, zone, "--from"),
         until=read_moment(window.until, zone, "--until"),

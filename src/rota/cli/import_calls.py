@@ -1,25 +1,37 @@
 """Reads literals and calls from Python source without running it."""
 
 import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from rota.errors import InvalidInputError
 
 
+@dataclass(frozen=True)
 class SourceCall:
     """A call such as ``crontab(hour=7)``: the last part of its name, and its literal arguments."""
 
-    def __init__(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
-        self.name = name
-        self.args = args
-        self.kwargs = kwargs
+    name: str
+    args: list[Any]
+    kwargs: dict[str, Any]
 
 
+@dataclass(frozen=True)
 class SourceName:
     """A name such as ``reports.send``, as it stands in the source."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    text: str
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 def read_value(node: ast.AST) -> Any:
@@ -48,30 +60,24 @@ def read_value(node: ast.AST) -> Any:
 
 def _read_number(node: ast.AST) -> Any:
     """The value of arithmetic on numbers, such as ``60 * 5``."""
-    operators = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.USub: "-"}
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return -value
-        case ast.BinOp() if type(node.op) in operators:
+        case ast.BinOp() if type(node.op) in _OPERATORS:
             left, right = read_value(node.left), read_value(node.right)
             if isinstance(left, int | float) and isinstance(right, int | float):
-                return _compute(left, operators[type(node.op)], right)
+                return _compute(_OPERATORS[type(node.op)], left, right)
     source = ast.unparse(node)
     raise InvalidInputError(
         f"{source[:60]} must be run to be known; write it out", {"field": "schedule"}
     )
 
 
-def _compute(left: float, operator: str, right: float) -> float:
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    if operator == "*":
-        return left * right
-    if not right:
-        raise InvalidInputError("a division by zero", {"field": "schedule"})
-    return left / right
+def _compute(compute: Callable[[float, float], float], left: float, right: float) -> float:
+    try:
+        return compute(left, right)
+    except ArithmeticError as error:
+        raise InvalidInputError("a division by zero", {"field": "schedule"}) from error
 
 
 def _last_name(function: ast.expr) -> str:
@@ -92,12 +98,10 @@ def as_seconds(value: Any) -> float | None:
         return float(value)
     if not isinstance(value, SourceCall) or value.name != "timedelta":
         return None
-    lengths = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
-    names = ("days", "seconds")
-    given = dict(zip(names, value.args, strict=False)) | value.kwargs
-    if not given.keys() <= lengths.keys():
+    try:
+        return timedelta(*value.args, **value.kwargs).total_seconds()
+    except (TypeError, OverflowError):
         return None
-    return float(sum(given[name] * lengths[name] for name in given))
 
 
 def format_interval(seconds: float) -> str:

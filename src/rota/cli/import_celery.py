@@ -4,6 +4,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,7 +19,10 @@ from rota.cli.import_calls import (
     show,
 )
 from rota.cli.import_rule import (
-    MONTHS,
+    DAY_FIELD,
+    HOUR_FIELD,
+    MINUTE_FIELD,
+    MONTH_FIELD,
     WEEKDAYS,
     FieldRule,
     IntervalRule,
@@ -37,12 +41,7 @@ _UTC_SWITCHES = {"enable_utc", "CELERY_ENABLE_UTC"}
 _FIELDS = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
 _STRING_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _WEEKDAY_NAMES = {name: (number + 1) % 7 for number, name in enumerate(WEEKDAYS)}
-_MONTH_NAMES = {name: number for number, name in enumerate(MONTHS, 1)}
-_MINUTE_FIELD = NumberField(0, 59, may_wrap=True)
-_HOUR_FIELD = NumberField(0, 23, may_wrap=True)
-_DAY_FIELD = NumberField(1, 31, may_wrap=True)
-_WEEKDAY_FIELD = NumberField(0, 6, _WEEKDAY_NAMES, may_wrap=True)
-_MONTH_FIELD = NumberField(1, 12, _MONTH_NAMES, may_wrap=True)
+_WEEKDAY_FIELD = NumberField(0, 6, _WEEKDAY_NAMES)
 _LONG_NAME = re.compile(r"([A-Za-z]{3})[A-Za-z]+")
 _INTERVAL = (
     "compared from a common start; Celery counts from when beat last sent it, Rota from the first "
@@ -202,10 +201,10 @@ def _read_rule(schedule: Any) -> FieldRule:
         raise InvalidInputError(f"crontab has no {min(unknown)} here", {"field": "schedule"})
     weekdays = _parse(given.get("day_of_week", "*"), _WEEKDAY_FIELD)
     return FieldRule(
-        minutes=_parse(given.get("minute", "*"), _MINUTE_FIELD),
-        hours=_parse(given.get("hour", "*"), _HOUR_FIELD),
-        days=_parse(given.get("day_of_month", "*"), _DAY_FIELD),
-        months=_parse(given.get("month_of_year", "*"), _MONTH_FIELD),
+        minutes=_parse(given.get("minute", "*"), MINUTE_FIELD),
+        hours=_parse(given.get("hour", "*"), HOUR_FIELD),
+        days=_parse(given.get("day_of_month", "*"), DAY_FIELD),
+        months=_parse(given.get("month_of_year", "*"), MONTH_FIELD),
         weekdays=frozenset((number - 1) % 7 for number in weekdays),
         follows_last=True,
     )
@@ -231,7 +230,7 @@ def _parse(value: Any, of: NumberField) -> frozenset[int]:
         return frozenset(number for item in value for number in _parse(item, of))
     if not isinstance(value, int | str):
         raise InvalidInputError(f"{show(value)} is not a literal", {"field": "schedule"})
-    return of.parse(_LONG_NAME.sub(r"\1", str(value)))
+    return replace(of, may_wrap=True).parse(_LONG_NAME.sub(r"\1", str(value)))
 
 
 def _make_body(entry: Mapping[str, Any], when: str) -> Iterator[str]:

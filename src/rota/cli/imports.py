@@ -1,26 +1,23 @@
 """``rota import``: schedules of cron, Celery and APScheduler become tasks of an app."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.text import Text
 
-from rota.cli.arguments import choose_zone
+from rota.cli.arguments import STANDARD, choose_zone, open_input
 from rota.cli.import_apscheduler import read_apscheduler
 from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
 from rota.cli.import_report import check_rules, list_lines, write_program
 from rota.cli.import_sources import Imported
 from rota.cli.options import ZoneOption, flag
-from rota.cli.output import GivenTerminal, Terminal, count_of, print_verbatim
-from rota.errors import InvalidInputError
+from rota.cli.output import GivenTerminal, Terminal, count_of
+from rota.errors import InvalidInputError, invalid
 from rota.escape import escape
 
 app = App(name="import")
 
-STANDARD = "-"
 _FileArgument = Annotated[
     str, Parameter(metavar="FILE", allow_leading_hyphen=True, help="The file, or - for input.")
 ]
@@ -92,22 +89,22 @@ def import_apscheduler(
 
 
 def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == STANDARD else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"FILE cannot be read: {error}", {"field": "FILE"}) from error
+    with open_input(file) as source:
+        try:
+            return source.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise invalid("FILE", "is not UTF-8") from error
 
 
 def _finish(terminal: Terminal, imported: Imported, file: str, out: str) -> None:
     imported = check_rules(imported)
     program = write_program(imported, Path(file).name)
     if out == STANDARD:
-        for line in program.splitlines():
-            print_verbatim(terminal.out, Text(escape(line)))
+        terminal.print_lines(program)
     else:
         _write(Path(out), program)
     for line in list_lines(imported, terminal.clock.now()):
-        print_verbatim(terminal.out, Text(escape(line)))
+        terminal.print_lines(line)
     said = count_of(len(imported.schedules), "schedule")
     where = "" if out == STANDARD else f" in {out}"
     terminal.print_text(f"{said}{escape(where)}, {len(imported.unreadable)} left out", "bold")
@@ -121,4 +118,4 @@ def _write(path: Path, program: str) -> None:
         reason = f"{path} exists; choose another file with --out"
         raise InvalidInputError(reason, {"field": "--out"}) from error
     except OSError as error:
-        raise InvalidInputError(f"--out cannot be written: {error}", {"field": "--out"}) from error
+        raise invalid("--out", f"cannot be written: {error}") from error

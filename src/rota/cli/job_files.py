@@ -4,14 +4,13 @@ A file holds a list of jobs, an object with the list ``jobs``, or a job on each 
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import JSONDecodeError, JSONDecoder
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from rota.errors import InvalidInputError
+from rota.cli.arguments import find_size, open_input
+from rota.errors import InvalidInputError, invalid
 
 PIECE = 1 << 20
 LONGEST_JOB = 64 << 20
@@ -130,26 +129,21 @@ class JobFile:
 
 def read_jobs(file: JobFile) -> Iterator[dict[str, Any]]:
     """The jobs of a file. Raises InvalidInputError if it has none, or holds something else."""
-    message = 'FILE must hold a list of jobs, an object with a list "jobs", or a job on each line'
+    refusal = invalid(
+        "FILE", 'must hold a list of jobs, an object with a list "jobs", or a job on each line'
+    )
     is_empty = True
     for job in file.read():
         if not isinstance(job, dict) or (is_empty and not {"name", "kind"} & job.keys()):
-            raise InvalidInputError(message, {"field": "FILE"})
+            raise refusal
         is_empty = False
         yield job
     if is_empty:
-        raise InvalidInputError(message, {"field": "FILE"})
+        raise refusal
 
 
 @contextmanager
 def open_jobs(name: str) -> Iterator[JobFile]:
     """The file of that name; ``-`` is standard input."""
-    try:
-        if name == "-":
-            yield JobFile(sys.stdin.buffer, None)
-            return
-        with Path(name).open("rb") as file:
-            yield JobFile(file, Path(name).stat().st_size)
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
-        raise InvalidInputError(f"FILE {reason}", {"field": "FILE", "reason": reason}) from error
+    with open_input(name) as file:
+        yield JobFile(file, find_size(file))

@@ -93,17 +93,12 @@ def letter_row(job: dict[str, Any], viewer: Viewer) -> Row:
     return cells, "red" if job["ending"] != "discarded" else ""
 
 
-def job_facts(job: dict[str, Any], viewer: Viewer) -> list[Row]:
-    """All that is worth knowing of one job, a row for each fact; what there is not is left out."""
-    return [((name, text), "") for name, text in _facts(job, viewer) if text != NOTHING]
-
-
-def progress_row(progress: dict[str, Any], viewer: Viewer) -> Row:
+def describe_progress(progress: dict[str, Any], viewer: Viewer) -> str:
     """How far a running job is."""
     done, total, message = progress["done"], progress["total"], progress["message"]
     text = f"{done:g} done" if not total else f"{done:g} of {total:g} ({done / total:.0%})"
     text += "" if message is None else f", {show_text(message, 200)}"
-    return (("Progress", f"{text}, {viewer.show(progress['at'])}"), "")
+    return f"{text}, {viewer.show(progress['at'])}"
 
 
 def print_attempts(terminal: Terminal, attempts: Sequence[dict[str, Any]], viewer: Viewer) -> None:
@@ -145,7 +140,8 @@ def describe_recurrence(recurrence: dict[str, Any] | None) -> str:
     return escape(f"{text} ({recurrence.get('zone', 'UTC')})")
 
 
-def _facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
+def job_facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
+    """All that is worth knowing of one job."""
     policy = job.get("retry_policy") or {}
     yield "Name", show_text(job["name"])
     yield "State", f"{read_state(job, viewer.now)} ({_show_status(job)})"

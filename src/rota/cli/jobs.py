@@ -10,7 +10,6 @@ from cyclopts import App, Parameter
 from rota.auth.masking import mask_secrets
 from rota.cli.arguments import (
     check_ids,
-    choose_zone,
     format_instant,
     given,
     read_duration,
@@ -19,11 +18,11 @@ from rota.cli.arguments import (
 )
 from rota.cli.commands import BULK
 from rota.cli.job_tables import (
+    describe_progress,
     job_columns,
     job_facts,
     job_row,
     print_attempts,
-    progress_row,
     read_state,
 )
 from rota.cli.options import (
@@ -31,48 +30,36 @@ from rota.cli.options import (
     JobArgument,
     LabelOption,
     LimitOption,
+    NewJob,
     NewPayloadOption,
     NotifiesOption,
     OfKindOption,
     OfQueueOption,
-    PayloadOption,
     StateOption,
     WhyOption,
-    ZoneOption,
     flag,
     join_query,
     number,
     value,
 )
-from rota.cli.output import (
-    Terminal,
-    print_table,
-    show_text,
-    tell_replacements,
-)
-from rota.cli.session import HERE, TenantSession, path_of
+from rota.cli.output import print_facts, show_text, tell_replacements
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.escape import escape, escape_json
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
-    """The options of a new job, besides its name."""
+class Wanted(NewJob):
+    """The same for a job that runs once: when, after which others and how often it is tried."""
 
-    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None
-    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default"
-    payload: PayloadOption = "{}"
-    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5
     run_at: Annotated[
         str | None, value("INSTANT", "When it may start; without an offset, wall time.")
     ] = None
     run_in: Annotated[
         str | None,
-        Parameter(
-            name="--in", metavar="DURATION", help="Start this long from now, such as 90s or 1h30m."
-        ),
+        value("DURATION", "Start this long from now, such as 90s or 1h30m.", name="--in"),
     ] = None
     after: Annotated[
         list[str] | None,
@@ -85,24 +72,15 @@ class Wanted:
         ),
     ] = None
     max_attempts: Annotated[int | None, number(1, 10, "How often to try it at most.")] = None
-    key: Annotated[str | None, value("TEXT", "Create no second job of its kind with this key.")] = (
-        None
-    )
     auto_remove: Annotated[bool, flag("Delete the job once it has succeeded.")] = False
-    notifies: NotifiesOption = None
-    label: LabelOption = None
-    zone: ZoneOption = None
-
-
-NOTHING_SAID = Wanted()
 
 
 def create(
     name: Annotated[str, value("NAME", "What people call the job.")],
     /,
     *,
-    wanted: Wanted = NOTHING_SAID,
-    session: TenantSession = HERE,
+    wanted: Wanted = Wanted(),
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Create a job.
 
@@ -112,39 +90,27 @@ def create(
         rota jobs create report --queue mail --in 90s --max-attempts 5
         rota jobs create close-books --run-at 2027-03-31T18:00 --payload @books.json
     """
-    body = {"name": name, **_read_body(wanted, session.terminal)}
+    tries = wanted.max_attempts
+    body = wanted.to_body(name) | given(
+        run_at=_read_start(wanted, session),
+        retry_policy=None if tries is None else {"max_attempts": tries},
+        auto_remove=wanted.auto_remove,
+    )
     if wanted.after:
         body["dependencies"] = [session.find_job(it, "--after") for it in wanted.after]
     job, is_new = session.create_job(body)
-    viewer = session.view(wanted.zone)
+    viewer = session.viewer
     when = f"{read_state(job, viewer.now)}, run at {viewer.show(job['run_at'])}"
     became = "Created" if is_new else "There already is"
     session.print_done(job, f"{became} {job['id']}: {when}.")
 
 
-def _read_body(wanted: Wanted, terminal: Terminal) -> dict[str, Any]:
-    tries = wanted.max_attempts
-    return given(
-        queue=wanted.queue,
-        kind=wanted.kind,
-        payload=read_json(wanted.payload, "--payload"),
-        priority=wanted.priority,
-        run_at=_read_start(wanted, terminal),
-        retry_policy=None if tries is None else {"max_attempts": tries},
-        idempotency_key=wanted.key,
-        auto_remove=wanted.auto_remove,
-        notifies=wanted.notifies,
-        label=wanted.label,
-    )
-
-
-def _read_start(wanted: Wanted, terminal: Terminal) -> str | None:
+def _read_start(wanted: Wanted, session: ZonedSession) -> str | None:
     if wanted.run_at is not None and wanted.run_in is not None:
-        message = "--run-at and --in are both given: one of them is enough"
-        raise InvalidInputError(message, {"field": "--in"})
+        raise invalid("--run-at", "and --in are both given: one of them is enough")
     if wanted.run_in is not None:
-        return format_instant(terminal.clock.now() + read_duration(wanted.run_in, "--in"))
-    return read_moment(wanted.run_at, choose_zone(wanted.zone).zone, "--run-at")
+        return format_instant(session.viewer.now + read_duration(wanted.run_in, "--in"))
+    return read_moment(wanted.run_at, session.local.zone, "--run-at")
 
 
 app = App(name="jobs")
@@ -166,10 +132,6 @@ class Changed:
     payload: NewPayloadOption = None
     priority: Priority = None
     run_at: Moment = None
-    zone: ZoneOption = None
-
-
-UNCHANGED = Changed()
 
 
 @app.command(name="list")
@@ -191,8 +153,7 @@ def list_jobs(
         str | None, value("TEXT", "The cursor at which an earlier list ended.")
     ] = None,
     limit: LimitOption = 20,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List jobs, the newest first.
 
@@ -205,27 +166,26 @@ def list_jobs(
         rota jobs list --match invoice-4711 --limit 200 --json
         rota jobs list --url https://rota.example --token-file ~/.rota-token
     """
-    local = choose_zone(zone).zone
-    query = {
-        "queue": queue,
-        "q": join_query(search, state),
-        "kind": kind,
-        "text": match,
-        "priority_min": priority_min,
-        "priority_max": priority_max,
-        "created_after": read_moment(created_after, local, "--created-after"),
-        "created_before": read_moment(created_before, local, "--created-before"),
-        "cursor": cursor,
-    }
-    is_search = any(query[name] is not None for name in ("q", "kind", "text"))
-    steps = ("jobs", "search") if is_search else ("jobs",)
+    local = session.local.zone
+    query = given(
+        queue=queue,
+        q=join_query(search, state),
+        kind=kind,
+        text=match,
+        priority_min=priority_min,
+        priority_max=priority_max,
+        created_after=read_moment(created_after, local, "--created-after"),
+        created_before=read_moment(created_before, local, "--created-before"),
+        cursor=cursor,
+    )
+    steps = ("jobs", "search") if query.keys() & {"q", "kind", "text"} else ("jobs",)
     listed = session.collect(*steps, query=query, limit=limit)
     out = session.terminal.out
-    session.print_items(listed, job_columns(out), partial(job_row, console=out), zone=zone)
+    session.print_items(listed, job_columns(out), partial(job_row, console=out))
 
 
 @app.command(name="show")
-def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def show(job_id: JobArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show a job: progress, result, every attempt, and the last traceback.
 
     Try:
@@ -243,10 +203,11 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     result, progress = outcome["result"], outcome.get("progress")
     if session.is_done({**job, "attempts": attempts, "result": result, "progress": progress}):
         return
-    viewer = session.view(zone)
-    facts = job_facts(job, viewer)
-    facts += [] if progress is None else [progress_row(progress, viewer)]
-    print_table(session.terminal.out, ("Job", escape(job["id"])), facts)
+    viewer = session.viewer
+    facts = list(job_facts(job, viewer))
+    if progress is not None:
+        facts.append(("Progress", describe_progress(progress, viewer)))
+    print_facts(session.terminal.out, ("Job", escape(job["id"])), facts)
     print_attempts(session.terminal, attempts, viewer)
     if result is not None:
         session.terminal.print_text(
@@ -255,7 +216,7 @@ def show(job_id: JobArgument, /, *, zone: ZoneOption = None, session: TenantSess
     failure = next((it for it in reversed(attempts) if it.get("traceback")), None)
     if failure is not None and job["status"] != "COMPLETED":
         session.terminal.print_text(f"\nTraceback of attempt {failure['number']}:")
-        print_lines(session.terminal, failure["traceback"])
+        session.terminal.print_lines(failure["traceback"])
 
 
 @app.command(name="result")
@@ -280,16 +241,10 @@ def result(
     elif is_completed:
         session.terminal.print_text(escape_json(json.dumps(answer["result"])))
     else:
-        print_lines(session.terminal, answer["traceback"] or "")
+        session.terminal.print_lines(answer["traceback"] or "")
         reason = answer["error"] if answer["has_ended"] else "the job has not ended yet"
         session.terminal.print_text(f"{answer['status']}: {show_text(reason, 1000)}")
     return is_completed
-
-
-def print_lines(terminal: Terminal, text: str) -> None:
-    """Print a text from outside with its line breaks."""
-    for line in text.splitlines():
-        terminal.print_text(escape(line))
 
 
 @app.command(name="update")
@@ -297,10 +252,10 @@ def update(
     job_id: JobArgument,
     /,
     *,
-    changed: Changed = UNCHANGED,
+    changed: Changed = Changed(),
     notifies: NotifiesOption = None,
     label: LabelOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Change a job that has not ended. Fields that are not named stay as they are.
 
@@ -309,7 +264,10 @@ def update(
         rota jobs update 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
     job_id = session.find_job(job_id)
-    body = _read_changes(changed) | given(notifies=notifies, label=label)
+    body = _read_changes(changed, session) | given(notifies=notifies, label=label)
+    if not body:
+        message = "nothing changes: give --priority, --queue, --payload or another option"
+        raise InvalidInputError(message, {"field": "--priority"})
     job = session.ask("PUT", "jobs", job_id, body=body)
     session.print_done(job, f"Changed {job['id']}.")
 
@@ -354,9 +312,9 @@ def retry(
     /,
     *,
     cascade: CascadeOption = False,
-    changed: Changed = UNCHANGED,
+    changed: Changed = Changed(),
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Retry a job that failed for good: create a new one, with other values if given.
 
@@ -366,7 +324,7 @@ def retry(
         rota jobs retry 01890a5d-ac96-774b-bcce-b302099a8057 --payload @a.json
     """
     job_id = session.find_job(job_id)
-    body = {"why": why, "changes": _read_changes(changed)}
+    body = {"why": why, "changes": _read_changes(changed, session)}
     answer = session.post("jobs", job_id, "retry", body=body, query={"cascade": cascade})
     session.print_done(answer, *(f"{it}." for it in tell_replacements(answer)))
 
@@ -376,9 +334,9 @@ def duplicate(
     job_id: JobArgument,
     /,
     *,
-    changed: Changed = UNCHANGED,
+    changed: Changed = Changed(),
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Create a job like another one, in any state, with other values if given.
 
@@ -387,19 +345,18 @@ def duplicate(
         rota jobs duplicate 01890a5d-ac96-774b-bcce-b302099a8057 --priority 10
     """
     job_id = session.find_job(job_id)
-    body = {"why": why, "changes": _read_changes(changed)}
+    body = {"why": why, "changes": _read_changes(changed, session)}
     job = session.post("jobs", job_id, "duplicate", body=body)
     session.print_done(job, f"Created {job['id']}, a duplicate of {job_id}.")
 
 
-def _read_changes(changed: Changed) -> dict[str, Any]:
-    return given(
-        name=changed.name,
-        queue=changed.queue,
-        payload=None if changed.payload is None else read_json(changed.payload, "--payload"),
-        priority=changed.priority,
-        run_at=read_moment(changed.run_at, choose_zone(changed.zone).zone, "--run-at"),
-    )
+def _read_changes(changed: Changed, session: ZonedSession) -> dict[str, Any]:
+    changes = given(**vars(changed))
+    if changed.payload is not None:
+        changes["payload"] = read_json(changed.payload, "--payload")
+    if changed.run_at is not None:
+        changes["run_at"] = read_moment(changed.run_at, session.local.zone, "--run-at")
+    return changes
 
 
 @app.command(name="run-now")

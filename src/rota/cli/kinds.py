@@ -1,12 +1,13 @@
 """``rota kinds``: the kinds of jobs, their payloads, and who serves them."""
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from cyclopts import App
 
 from rota.cli.options import value
-from rota.cli.output import NOTHING, Row, print_table, show_text
+from rota.cli.output import NOTHING, Row, print_facts, show_text
 from rota.cli.session import HERE, TenantSession
 from rota.errors import NotFoundError
 from rota.escape import escape, escape_json
@@ -52,7 +53,7 @@ def show(
         )
     if session.is_done(found):
         return
-    print_table(session.terminal.out, ("Kind", escape(found["kind"])), _facts(found))
+    print_facts(session.terminal.out, ("Kind", escape(found["kind"])), _facts(found))
     for title in ("payload", "result"):
         schema = found[f"{title}_schema"]
         if schema:
@@ -68,22 +69,27 @@ def _kind_row(kind: dict[str, Any]) -> Row:
         show_text(kind["queue"], _LONGEST),
         str(kind["priority"]),
         _say(kind["notifies"]),
-        show_text(" ".join(kind["payload_schema"].get("properties", ())) or NOTHING, _LONGEST),
+        show_text(" ".join(_list_fields(kind["payload_schema"])) or NOTHING, _LONGEST),
         show_text(_first_line(kind) or NOTHING, _LONGEST),
     )
     return cells, "" if kind["is_served"] else "dim"
 
 
-def _facts(kind: dict[str, Any]) -> list[Row]:
-    facts = {
-        "Served by a worker now": _say(kind["is_served"]),
-        "Payload is checked": _say(kind["is_checked"]),
-        "Queue": escape(kind["queue"]),
-        "Priority": str(kind["priority"]),
-        "Held back by quiet hours": _say(kind["notifies"]),
-        "About": show_text(kind["doc"] or NOTHING, 1000),
-    }
-    return [((name, shown), "") for name, shown in facts.items()]
+def _list_fields(schema: dict[str, Any]) -> Iterable[str]:
+    """The fields of a payload. Its schema has them, or refers to a definition that has them."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    described = schema.get("$defs", {}).get(name, schema)
+    properties: dict[str, Any] = described.get("properties", {})
+    return properties
+
+
+def _facts(kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Served by a worker now", _say(kind["is_served"])
+    yield "Payload is checked", _say(kind["is_checked"])
+    yield "Queue", escape(kind["queue"])
+    yield "Priority", str(kind["priority"])
+    yield "Held back by quiet hours", _say(kind["notifies"])
+    yield "About", show_text(kind["doc"] or NOTHING, 1000)
 
 
 def _first_line(kind: dict[str, Any]) -> str:

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from rota.cli.arguments import read_duration
 from rota.cli.options import WhyOption, flag, number, value
 from rota.cli.output import Row, format_seconds
 from rota.cli.session import HERE, TenantSession
-from rota.clock.duration import read_duration
-from rota.errors import InvalidInputError
+from rota.errors import InvalidInputError, invalid
 from rota.escape import escape
 
 app = App(name="limits")
@@ -29,9 +29,6 @@ class LimitScope:
     @property
     def whose(self) -> str:
         return "all" if self.all_tenants else "own"
-
-
-EVERY_JOB = LimitScope()
 
 
 def describe_limit(limit: dict[str, Any]) -> str:
@@ -96,14 +93,11 @@ class Wanted:
     ] = None
 
 
-NOTHING_WANTED = Wanted()
-
-
 @app.command(name="set")
 def set_limit(
     *,
-    scope: LimitScope = EVERY_JOB,
-    wanted: Wanted = NOTHING_WANTED,
+    scope: LimitScope = LimitScope(),
+    wanted: Wanted = Wanted(),
     why: WhyOption = None,
     session: TenantSession = HERE,
 ) -> None:
@@ -114,6 +108,11 @@ def set_limit(
         rota limits set --queue mail --running 5
         rota limits set --queue sms --rate 100/1m --burst 10 --all-tenants
     """
+    if wanted == Wanted():
+        message = "give at least one of --running, --rate and --ageing"
+        raise InvalidInputError(message, {"field": "--running"})
+    if wanted.burst is not None and wanted.rate is None:
+        raise invalid("--burst", "needs --rate")
     body = {
         "whose": scope.whose,
         "queue": scope.queue,
@@ -130,8 +129,9 @@ def set_limit(
 def _read_rate(text: str, burst: int | None) -> dict[str, Any]:
     count, slash, per = text.partition("/")
     if not slash or not count.isdigit():
-        reason = f"{text!r:.40} is not a rate; write a count and a time, such as 100/1m"
-        raise InvalidInputError(f"--rate: {reason}", {"field": "--rate", "reason": reason})
+        raise invalid(
+            "--rate", f'"{text:.40}" is not a rate; write a count and a time, such as 100/1m'
+        )
     seconds = _read_seconds(per if per[:1].isdigit() else f"1{per}", "--rate")
     return {"count": int(count), "per_seconds": seconds, "burst": burst}
 
@@ -141,7 +141,7 @@ def _read_seconds(text: str | None, option: str) -> int | None:
 
 
 @app.command(name="clear")
-def clear_limit(*, scope: LimitScope = EVERY_JOB, session: TenantSession = HERE) -> None:
+def clear_limit(*, scope: LimitScope = LimitScope(), session: TenantSession = HERE) -> None:
     """Clear the limit of a tenant or queue, if there is one.
 
     Try:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
-from zoneinfo import ZoneInfo
+
+from cyclopts import Parameter
 
 from rota.cli.arguments import ChosenZone, choose_zone, format_instant, read_instant
+from rota.cli.options import FoldOption, FromOption, GapOption, ZoneOption
 from rota.cli.output import Row, Terminal, format_duration, print_table
 from rota.triggers.dst_notes import AskedFor, DstNotes, Skipped, annotate, describe_change
 from rota.triggers.zone import Fold, Gap
@@ -32,21 +34,23 @@ class Question:
         }
 
 
-def read_question(
-    terminal: Terminal, zone: str | None, start: str | None, gap: Gap, fold: Fold
-) -> Question:
-    """The question that the options ask, by default in the host's zone and from now on."""
-    chosen = choose_zone(zone)
-    after = terminal.clock.now() if start is None else read_instant(start, chosen.zone, "--from")
-    return Question(chosen, after, gap, fold)
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asked:
+    """The options that ask a question of an expression."""
 
+    zone: ZoneOption = None
+    start: FromOption = None
+    gap: GapOption = "skip"
+    fold: FoldOption = "both"
 
-def remark_on_zone(terminal: Terminal, question: Question) -> None:
-    """Say so when the host's zone is unknown and UTC stands in for it."""
-    if question.chosen.source == "fallback":
-        terminal.print_remark(
-            "note: the host's time zone has no known name, so this is UTC; name one with --zone"
-        )
+    def read(self, terminal: Terminal, zone: str | None = None) -> Question:
+        """The question: by default in the zone that the schedule names, and from now on."""
+        chosen = choose_zone(zone or self.zone)
+        after = terminal.clock.now()
+        if self.start is not None:
+            after = read_instant(self.start, chosen.zone, "--from")
+        return Question(chosen, after, self.gap, self.fold)
 
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -61,40 +65,50 @@ _WIDE = 90
 
 @dataclass(frozen=True)
 class Listing:
-    """Occurrences after an instant, ascending, as someone in ``zone`` sees them."""
+    """The answer to a question: occurrences, ascending, and what daylight saving does to them."""
 
+    question: Question
     occurrences: Sequence[datetime]
     dst: DstNotes
-    zone: ZoneInfo
-    after: datetime
 
     @cached_property
-    def shows_seconds(self) -> bool:
-        return any(occurrence.second for occurrence in self.occurrences)
+    def clock(self) -> str:
+        """The format of a wall time; it has seconds if any occurrence does."""
+        has_seconds = any(occurrence.second for occurrence in self.occurrences)
+        return "%Y-%m-%d %H:%M:%S" if has_seconds else "%Y-%m-%d %H:%M"
 
     @property
     def number_width(self) -> int:
         return len(str(len(self.occurrences)))
+
+    def show_local(self, instant: datetime) -> datetime:
+        """The instant on the clocks of the zone that was asked for."""
+        return instant.astimezone(self.question.chosen.zone)
 
 
 def make_listing(
     occurrences: Sequence[datetime], question: Question, asked: AskedFor | None
 ) -> Listing:
     """The answer to a question; ``asked`` says which wall times the schedule asks for."""
-    zone, after = question.chosen.zone, question.after
-    notes = annotate(occurrences, zone, asked, after=after, gap=question.gap, fold=question.fold)
-    return Listing(occurrences, notes, zone, after)
+    zone, gap, fold = question.chosen.zone, question.gap, question.fold
+    notes = annotate(occurrences, zone, asked, after=question.after, gap=gap, fold=fold)
+    return Listing(question, occurrences, notes)
 
 
 def print_listing(terminal: Terminal, title: str, listing: Listing) -> None:
     """Print what is listed, from when and where, and one row per occurrence.
 
     A dim row stands wherever some were skipped. The column for notes is left out when it is empty.
+    A remark says so when the host's zone is unknown and UTC stands in for it.
     """
-    local = listing.after.astimezone(listing.zone)
-    after = f"{WEEKDAYS[local.weekday()][:3]} {local:%Y-%m-%d %H:%M:%S} {_offset(local)}"
+    chosen = listing.question.chosen
+    if chosen.source == "fallback":
+        terminal.print_remark(
+            "note: the host's time zone has no known name, so this is UTC; name one with --zone"
+        )
+    local = listing.show_local(listing.question.after)
     terminal.print_text(title, "bold")
-    terminal.print_text(f"{listing.zone.key}, after {after}\n", "dim")
+    terminal.print_text(f"{chosen.name}, after {_show(local, '%Y-%m-%d %H:%M:%S')}\n", "dim")
     console = terminal.out
     rows = list(_rows(listing, in_two_lines=console.is_terminal and console.width < _WIDE))
     header = (f"{'#':>{listing.number_width}}", *_COLUMNS)
@@ -125,13 +139,11 @@ def _rows(listing: Listing, *, in_two_lines: bool) -> Iterator[Row]:
 
 def _occurrence_row(listing: Listing, number: int, occurrence: datetime) -> Row:
     note = listing.dst.notes.get(occurrence)
-    clock = "%Y-%m-%d %H:%M:%S" if listing.shows_seconds else "%Y-%m-%d %H:%M"
-    local = occurrence.astimezone(listing.zone)
     cells = (
         f"{number:>{listing.number_width}}",
-        f"{WEEKDAYS[local.weekday()][:3]} {local.strftime(clock)} {_offset(local)}",
-        f"{occurrence.strftime(clock)}Z",
-        format_duration(occurrence - listing.after),
+        _show(listing.show_local(occurrence), listing.clock),
+        f"{occurrence.strftime(listing.clock)}Z",
+        format_duration(occurrence - listing.question.after),
         note.text if note else "",
     )
     return cells, "yellow" if note else ""
@@ -145,20 +157,20 @@ def _skipped_row(listing: Listing, skipped: Skipped) -> Row:
     return (dash, local, absence, "", describe_change(skipped.transition)), "dim"
 
 
-def _offset(local: datetime) -> str:
-    """The offset as +01:00; where the zone once had seconds in it, those too."""
-    return local.isoformat()[len(local.replace(tzinfo=None).isoformat()) :]
+def _show(local: datetime, clock: str) -> str:
+    """The weekday, the time, and its offset; where the zone once had seconds in it, those too."""
+    offset = local.isoformat()[len(local.replace(tzinfo=None).isoformat()) :]
+    return f"{WEEKDAYS[local.weekday()][:3]} {local.strftime(clock)} {offset}"
 
 
 def _occurrence_document(listing: Listing, number: int, occurrence: datetime) -> dict[str, Any]:
-    local = occurrence.astimezone(listing.zone)
-    note = listing.dst.notes.get(occurrence)
+    local, note = listing.show_local(occurrence), listing.dst.notes.get(occurrence)
     return {
         "number": number,
         "local": local.isoformat(),
         "weekday": WEEKDAYS[local.weekday()],
         "utc": format_instant(occurrence),
-        "in_seconds": (occurrence - listing.after) // timedelta(seconds=1),
+        "in_seconds": (occurrence - listing.question.after) // timedelta(seconds=1),
         "note": note and {"kind": note.kind, "asked_for": note.wall.isoformat(), "text": note.text},
     }
 

@@ -1,14 +1,15 @@
 """Options and arguments that several commands share, with their help texts."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 from zoneinfo import available_timezones
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rota.cli.arguments import check_argument
-from rota.errors import InvalidInputError
+from rota.cli.arguments import check_argument, given, read_json
+from rota.errors import InvalidInputError, invalid
 from rota.jobs.job_state import JobState, parse_states
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
@@ -21,9 +22,9 @@ def flag(text: str, name: str | Sequence[str] | None = None) -> Parameter:
     return Parameter(name=name, negative="", show_default=False, help=text)
 
 
-def value(metavar: str, text: str) -> Parameter:
+def value(metavar: str, text: str, name: str | None = None) -> Parameter:
     """An option or argument with a value."""
-    return Parameter(metavar=metavar, help=text)
+    return Parameter(name=name, metavar=metavar, help=text)
 
 
 def several(name: str, metavar: str, text: str) -> Parameter:
@@ -97,8 +98,7 @@ StoreOption = Annotated[
     ),
 ]
 AppArgument = Annotated[
-    str | None,
-    value("MODULE:APP", "The app whose tasks to run, such as tasks:app."),
+    str | None, value("MODULE:APP", "The app whose tasks to run, such as tasks:app.")
 ]
 JobArgument = Annotated[
     str,
@@ -109,6 +109,7 @@ OfKindOption = Annotated[str | None, value("NAME", "Only jobs of this kind.")]
 LimitOption = Annotated[int, number(1, 10_000, "How many to list at most.")]
 WhyOption = Annotated[str | None, value("TEXT", "The reason, for the audit log.")]
 CascadeOption = Annotated[bool, flag("Also submit again the jobs that it blocked.")]
+DryRunOption = Annotated[bool, flag("Show what would be done, and do nothing.")]
 YesOption = Annotated[bool, flag("Do not ask for confirmation.", name=["--yes", "-y"])]
 PAYLOAD_HELP = "What the handler receives; @FILE reads a file, - standard input."
 PayloadOption = Annotated[
@@ -130,12 +131,41 @@ LabelOption = Annotated[
 ]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class NewJob:
+    """The options of a new job or series, besides its name and when it runs."""
+
+    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None
+    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default"
+    payload: PayloadOption = "{}"
+    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5
+    key: Annotated[str | None, value("TEXT", "Create no second one of its kind with this key.")] = (
+        None
+    )
+    notifies: NotifiesOption = None
+    label: LabelOption = None
+
+    def to_body(self, name: str) -> dict[str, Any]:
+        """The job as the service takes it."""
+        return given(
+            name=name,
+            kind=self.kind,
+            queue=self.queue,
+            payload=read_json(self.payload, "--payload"),
+            priority=self.priority,
+            idempotency_key=self.key,
+            notifies=self.notifies,
+            label=self.label,
+        )
+
+
 def _check_state(_type: object, word: str | None) -> None:
     if word is not None:
         try:
             parse_states(word)
         except InvalidInputError as error:
-            raise ValueError(error.message) from error
+            raise invalid("--state", error.message.removeprefix("state ")) from error
 
 
 StateOption = Annotated[

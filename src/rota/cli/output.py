@@ -60,6 +60,11 @@ class Terminal:
             line.rstrip()
             print_verbatim(self.out, Text("  " if number else "- ") + line)
 
+    def print_lines(self, text: str) -> None:
+        """Print a text from outside with its line breaks; none is added."""
+        for line in text.splitlines():
+            print_verbatim(self.out, Text(escape(line)))
+
     def print_remark(self, text: str) -> None:
         """Print one line that is not part of the result."""
         print_prose(self.err, Text(text, "dim"))
@@ -145,6 +150,11 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) ->
     for cells, style in ((header, "bold"), *shown):
         print_verbatim(console, Text(_pad(cells[:count], widths), style))
         _print_below(console, _pad(cells[count:], widths[count:]), style)
+
+
+def print_facts(console: Console, title: tuple[str, str], facts: Iterable[tuple[str, str]]) -> None:
+    """Print what is known of one thing, a row for each fact that has a value."""
+    print_table(console, title, [(fact, "") for fact in facts if fact[1] != NOTHING])
 
 
 def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], width: int) -> None:
@@ -344,10 +354,10 @@ def format_seconds(seconds: float) -> str:
 
 
 def count_of(count: int, noun: str) -> str:
-    """A number of things: ``1 job``, ``3 jobs``, ``2 entries``, ``5 series``."""
+    """A number of things: ``1 job``, ``3,000 jobs``, ``2 entries``, ``5 series``."""
     if count == 1 or noun.endswith("s"):
-        return f"{count} {noun}"
-    return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
 def show_text(value: Any, longest: int = 200) -> str:

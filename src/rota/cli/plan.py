@@ -3,14 +3,12 @@
 import asyncio
 
 import msgspec
-from rich.text import Text
 
 from rota.app import Rota
 from rota.cli.options import AppArgument
-from rota.cli.output import PLAIN, Output, print_verbatim
+from rota.cli.output import PLAIN, Output
 from rota.cli.process import load_app
 from rota.errors import InvalidInputError
-from rota.escape import escape
 from rota.schedules import SchedulePlan
 
 
@@ -22,8 +20,7 @@ def show_plan(app: AppArgument = None, /, *, output: Output = PLAIN) -> None:
     plan = asyncio.run(_ask(loaded))
     if output.is_done(msgspec.to_builtins(plan)):
         return
-    for line in str(plan).splitlines():
-        print_verbatim(output.terminal.out, Text(escape(line)))
+    output.terminal.print_lines(str(plan))
 
 
 async def _ask(app: Rota) -> SchedulePlan:

@@ -17,14 +17,7 @@ from rota.cli.options import flag, number, value
 from rota.cli.output import Terminal
 from rota.jobs.retention import parse_keep
 from rota.runtime.configuration import Webhook, read_configuration, read_webhook
-from rota.runtime.plan import (
-    DEFAULT_HOST,
-    DEFAULT_PORT,
-    Binding,
-    ListTasks,
-    RuntimePlan,
-    TaskPlan,
-)
+from rota.runtime.plan import DEFAULT_HOST, DEFAULT_PORT, Binding, ListTasks, RuntimePlan, TaskPlan
 from rota.runtime.process import RuntimeEnd
 from rota.runtime.startup import run_runtime
 from rota.runtime.user_modules import load_reference, refuse
@@ -47,8 +40,7 @@ class ProcessOptions:
         ),
     ] = None
     alert_webhook: Annotated[
-        str | None,
-        value("URL", "Post alerts to this address. Default: ROTA_ALERT_WEBHOOK."),
+        str | None, value("URL", "Post alerts to this address. Default: ROTA_ALERT_WEBHOOK.")
     ] = None
     alert_secret: Annotated[
         str | None,
@@ -153,10 +145,6 @@ class TaskRules:
         )
         return TaskPlan(list_tasks, zone, POLICIES[self.policy], settings)
 
-
-USUAL = ProcessOptions()
-LISTENING = ListenOptions()
-USUAL_RULES = TaskRules()
 
 TASKS_HELP = (
     "Declarative tasks to run: a list of (name, cron, callback, retry delay), or a function that "

@@ -1,20 +1,14 @@
 """``rota queues``: how full queues are, pause and resume."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from rota.cli.limits import describe_limit
-from rota.cli.options import WhyOption, ZoneOption, flag
-from rota.cli.output import (
-    NOTHING,
-    Row,
-    Viewer,
-    format_seconds,
-    print_table,
-    show_text,
-)
-from rota.cli.session import HERE, TenantSession
+from rota.cli.options import WhyOption, flag
+from rota.cli.output import NOTHING, Row, Viewer, format_seconds, print_facts, show_text
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.escape import escape
 
 app = App(name="queues")
@@ -28,7 +22,7 @@ AllTenantsOption = Annotated[
 
 
 @app.command(name="list")
-def list_queues(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def list_queues(*, session: ZonedSession = LOCALLY) -> None:
     """List queues: what is due, since when, what runs, ends and fails.
 
     Try:
@@ -36,7 +30,7 @@ def list_queues(*, zone: ZoneOption = None, session: TenantSession = HERE) -> No
         rota queues list
     """
     listed = session.list_all("queues")
-    session.print_items(listed, QUEUE_COLUMNS, queue_row, noun="queue", zone=zone)
+    session.print_items(listed, QUEUE_COLUMNS, queue_row, noun="queue")
 
 
 def queue_row(queue: dict[str, Any], viewer: Viewer) -> Row:
@@ -74,9 +68,7 @@ def describe_pause(pause: dict[str, Any], viewer: Viewer) -> str:
 
 
 @app.command(name="show")
-def show(
-    queue: QueueArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def show(queue: QueueArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show one queue: numbers, limits and pauses.
 
     Try:
@@ -86,25 +78,23 @@ def show(
     found = session.get("queues", queue)
     if session.is_done(found):
         return
-    viewer = session.view(zone)
-    facts = _list_facts(found, viewer)
-    print_table(session.terminal.out, ("Queue", escape(found["queue"])), [(it, "") for it in facts])
+    facts = _list_facts(found, session.viewer)
+    print_facts(session.terminal.out, ("Queue", escape(found["queue"])), facts)
 
 
-def _list_facts(queue: dict[str, Any], viewer: Viewer) -> list[tuple[str, str]]:
-    facts = [
-        ("due", f"{queue['due_count']}, the oldest {viewer.tell(queue['oldest_due_at'])}"),
-        ("running", f"{queue['running_count']} of {queue['slot_count']} at once"),
-        ("stalled", str(queue["stalled_count"])),
-        ("not due", str(queue["later_count"])),
-        ("dead", str(queue["dead_count"])),
-        ("workers", str(queue["worker_count"])),
-        ("last 15 min", f"{queue['succeeded_count']} succeeded, {queue['failed_count']} failed"),
-    ]
+def _list_facts(queue: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
+    oldest = f", the oldest {viewer.tell(queue['oldest_due_at'])}" if queue["due_count"] else ""
+    yield "due", f"{queue['due_count']}{oldest}"
+    yield "running", f"{queue['running_count']} of {queue['slot_count']} at once"
+    yield "stalled", str(queue["stalled_count"])
+    yield "not due", str(queue["later_count"])
+    yield "dead", str(queue["dead_count"])
+    yield "workers", str(queue["worker_count"])
+    yield "last 15 min", f"{queue['succeeded_count']} succeeded, {queue['failed_count']} failed"
     if queue["due_count"] and queue["empty_in_seconds"] is not None:
-        facts.append(("empty in", format_seconds(queue["empty_in_seconds"])))
-    facts += [("limit", describe_limit(it)) for it in queue["limits"]]
-    return facts + [("pause", describe_pause(it, viewer)) for it in queue["pauses"]]
+        yield "empty in", format_seconds(queue["empty_in_seconds"])
+    yield from (("limit", describe_limit(it)) for it in queue["limits"])
+    yield from (("pause", describe_pause(it, viewer)) for it in queue["pauses"])
 
 
 @app.command(name="pause")

@@ -5,15 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import App
 
-from rota.cli.options import (
-    WhyOption,
-    YesOption,
-    ZoneOption,
-    flag,
-    value,
-)
+from rota.cli.options import WhyOption, YesOption, flag, value
 from rota.cli.output import Viewer, count_of, show_text
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError
 from rota.jobs.retention import FIELDS, format_kept, parse_keep
 
@@ -60,7 +54,7 @@ def _list_effective(found: dict[str, Any]) -> Iterator[str]:
 
 
 @app.command(name="show")
-def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
+def show(*, session: ZonedSession = LOCALLY) -> None:
     """Show how long things are kept after their end, and the stored rules.
 
     Try:
@@ -70,7 +64,7 @@ def show(*, zone: ZoneOption = None, session: TenantSession = HERE) -> None:
     found = session.get("retention")
     if session.is_done(found):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     for line in _list_effective(found):
         session.terminal.print_text(line)
     for rule in found["items"]:
@@ -115,7 +109,7 @@ def set_rule(
         return
     said = _check_preview(session, body, yes=yes)
     rule = session.ask("PUT", "retention", body=body | {"why": why})
-    viewer = session.view()
+    viewer = session.viewer
     line = f"Rule for {describe_rule(rule, viewer)}; it removes {said}."
     session.print_done(rule, line)
 

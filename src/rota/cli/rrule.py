@@ -1,6 +1,7 @@
 """``rota rrule``: when a recurrence rule is due and what it means."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -9,21 +10,14 @@ from rota.cli.arguments import format_instant, read_instant
 from rota.cli.occurrences import (
     END_OF_CALENDAR,
     EXPLAINED_COUNT,
+    Asked,
     Listing,
     Question,
     listing_document,
     make_listing,
     print_listing,
-    read_question,
-    remark_on_zone,
 )
-from rota.cli.options import (
-    CountOption,
-    FoldOption,
-    FromOption,
-    GapOption,
-    ZoneOption,
-)
+from rota.cli.options import CountOption, FoldOption, GapOption
 from rota.cli.output import PLAIN, Output, Terminal, print_table
 from rota.errors import NoOccurrenceError
 from rota.escape import escape
@@ -37,7 +31,7 @@ RuleText = Annotated[
     str,
     Parameter(
         help='A rule in quotes, such as "FREQ=WEEKLY;BYDAY=MO"; or lines of RRULE, DTSTART, '
-        "RDATE and EXDATE.",
+        "RDATE and EXDATE."
     ),
 ]
 StartOption = Annotated[
@@ -51,17 +45,23 @@ StartOption = Annotated[
 ]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class AskedOfRule(Asked):
+    """The same, with the defaults of rules."""
+
+    gap: GapOption = "shift"
+    fold: FoldOption = "first"
+
+
 @app.command(name="next")
 def list_next(
     rule: RuleText,
     /,
     *,
-    zone: ZoneOption = None,
     start: StartOption = None,
     count: CountOption = 10,
-    after: FromOption = None,
-    gap: GapOption = "shift",
-    fold: FoldOption = "first",
+    asked: AskedOfRule = AskedOfRule(),
     output: Output = PLAIN,
 ) -> None:
     """List the next occurrences, in local time and UTC.
@@ -72,13 +72,11 @@ def list_next(
         rota rrule next "FREQ=MONTHLY;BYDAY=-1FR" --start 2027-01-29T17:00
         rota rrule next "FREQ=DAILY;BYHOUR=1;BYMINUTE=30" --gap skip --json
     """
-    question = read_question(output.terminal, zone, after, gap, fold)
+    question = asked.read(output.terminal)
     parsed = _parse(rule, start, question, output.terminal)
     listing = _list(parsed, question, count)
-    document = _document(parsed, question)
-    if output.is_done({**document, **listing_document(listing)}):
+    if output.is_done({**_document(parsed, question), **listing_document(listing)}):
         return
-    remark_on_zone(output.terminal, question)
     print_listing(output.terminal, parsed.describe(), listing)
     if len(listing.occurrences) < count:
         output.terminal.print_text("\nThe rule ends here.", "dim")
@@ -89,11 +87,8 @@ def explain(
     rule: RuleText,
     /,
     *,
-    zone: ZoneOption = None,
     start: StartOption = None,
-    after: FromOption = None,
-    gap: GapOption = "shift",
-    fold: FoldOption = "first",
+    asked: AskedOfRule = AskedOfRule(),
     output: Output = PLAIN,
 ) -> None:
     """Say in words what a rule means, part by part.
@@ -102,22 +97,20 @@ def explain(
 
         rota rrule explain "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH"
     """
-    question = read_question(output.terminal, zone, after, gap, fold)
+    question = asked.read(output.terminal)
     parsed = _parse(rule, start, question, output.terminal)
     listing = _list(parsed, question, EXPLAINED_COUNT)
     parts = list(_parts(parsed))
-    document, meaning = (
-        _document(parsed, question),
-        {"parts": [{"name": name, "value": value} for name, value in parts]},
-    )
-    if output.is_done({**document, **meaning, **listing_document(listing)}):
+    document = _document(parsed, question)
+    document["parts"] = [{"name": name, "value": value} for name, value in parts]
+    if output.is_done({**document, **listing_document(listing)}):
         return
-    remark_on_zone(output.terminal, question)
-    output.terminal.print_text(f"{parsed.describe()}\n", "bold")
+    terminal = output.terminal
+    terminal.print_text(f"{parsed.describe()}\n", "bold")
     rows = [((escape(name), escape(value)), "") for name, value in parts]
-    print_table(output.terminal.out, ("Part", "Value"), rows)
-    output.terminal.print_text()
-    print_listing(output.terminal, "Next three", listing)
+    print_table(terminal.out, ("Part", "Value"), rows)
+    terminal.print_text()
+    print_listing(terminal, "Next three", listing)
 
 
 def _parse(text: str, start: str | None, question: Question, terminal: Terminal) -> RecurrenceRule:

@@ -13,15 +13,15 @@ from rota.cli.arguments import (
     choose_zone,
     format_instant,
     given,
+    read_duration,
     read_json,
     read_moment,
 )
 from rota.cli.options import (
-    LabelOption,
+    DryRunOption,
     LimitOption,
+    NewJob,
     NewPayloadOption,
-    NotifiesOption,
-    PayloadOption,
     WhyOption,
     ZoneOption,
     flag,
@@ -34,10 +34,11 @@ from rota.cli.output import (
     Terminal,
     Viewer,
     format_duration,
+    print_facts,
     print_table,
     show_text,
 )
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
 from rota.triggers.cron_dialects import split_zone
@@ -88,25 +89,21 @@ def read_rule(rule: Rule) -> dict[str, Any]:
     The zone is the one that is given, or that the expression names, or the host's.
     """
     if sum(it is not None for it in (rule.cron, rule.rrule, rule.every)) != 1:
-        message = "exactly one of --cron, --rrule and --every says when"
+        message = "give exactly one of --cron, --rrule and --every"
         raise InvalidInputError(message, {"field": "--cron"})
     chosen = choose_zone(rule.zone or split_zone(rule.cron or "")[0])
-    return given(
-        cron=rule.cron,
-        rrule=rule.rrule,
-        interval=rule.every,
-        zone=chosen.name,
-        start=read_moment(rule.start, chosen.zone, "--start"),
-        until=read_moment(rule.until, chosen.zone, "--until"),
-        count=rule.times,
-        gap=rule.gap,
-        fold=rule.fold,
-        overlap=rule.overlap,
-        catch_up=rule.catch_up,
-        jitter=rule.jitter,
-        alert_after=rule.alert_after,
-    )
+    if rule.every is not None:
+        read_duration(rule.every, "--every")
+    fields = vars(rule) | {
+        "zone": chosen.name,
+        "start": read_moment(rule.start, chosen.zone, "--start"),
+        "until": read_moment(rule.until, chosen.zone, "--until"),
+    }
+    return {_FIELDS.get(name, name): it for name, it in fields.items() if it is not None}
 
+
+_FIELDS = {"every": "interval", "times": "count"}
+"""Options that the service calls otherwise."""
 
 SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
 RUN_COLUMNS = ("Occurrence", "Status", "Late", "Ran for", "Job", "Error")
@@ -126,11 +123,6 @@ def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
     if series["problem"] or (last is not None and last["status"] == "FAILED"):
         return cells, "red"
     return cells, "yellow" if series["is_paused"] else ""
-
-
-def series_facts(series: dict[str, Any], viewer: Viewer) -> list[Row]:
-    """The facts about one series that have a value."""
-    return [((name, text), "") for name, text in _list_facts(series, viewer) if text != NOTHING]
 
 
 def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
@@ -200,14 +192,10 @@ SeriesArgument = Annotated[
         help="The id, or its beginning, of a series or of any job of it.",
     ),
 ]
-DryRunOption = Annotated[bool, flag("Show what would be done, and do nothing.")]
-DEFAULT_RULE = Rule()
 
 
 @app.command(name="list")
-def list_series(
-    *, limit: LimitOption = 50, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def list_series(*, limit: LimitOption = 50, session: ZonedSession = LOCALLY) -> None:
     """List series: the schedule in words, the next run and the last result.
 
     Try:
@@ -216,13 +204,11 @@ def list_series(
         rota series list --tenant guild-7 --json
     """
     listed = session.collect("series", limit=limit)
-    session.print_items(listed, SERIES_COLUMNS, series_row, noun="series", zone=zone)
+    session.print_items(listed, SERIES_COLUMNS, series_row, noun="series")
 
 
 @app.command(name="show")
-def show(
-    series_id: SeriesArgument, /, *, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def show(series_id: SeriesArgument, /, *, session: ZonedSession = LOCALLY) -> None:
     """Show a series: its rule in words, its next occurrences and its last runs.
 
     Try:
@@ -233,11 +219,9 @@ def show(
     detail = session.get("series", series_id)
     if session.is_done(detail):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     series, runs = detail["series"], detail["runs"]
-    print_table(
-        session.terminal.out, ("Series", escape(series["id"])), series_facts(series, viewer)
-    )
+    print_facts(session.terminal.out, ("Series", escape(series["id"])), _list_facts(series, viewer))
     session.terminal.print_text()
     print_upcoming(session.terminal, series)
     if runs:
@@ -250,16 +234,8 @@ def create(
     name: Annotated[str, value("NAME", "What people call it.")],
     /,
     *,
-    rule: Rule = DEFAULT_RULE,
-    kind: Annotated[str | None, value("NAME", "Which handler runs it. Default: the name.")] = None,
-    queue: Annotated[str, value("NAME", "Which queue it waits in.")] = "default",
-    payload: PayloadOption = "{}",
-    priority: Annotated[int, number(1, 10, "1 to 10, 10 first.")] = 5,
-    key: Annotated[
-        str | None, value("TEXT", "Create no second series of its kind with this key.")
-    ] = None,
-    notifies: NotifiesOption = None,
-    label: LabelOption = None,
+    rule: Rule = Rule(),
+    wanted: NewJob = NewJob(),
     session: TenantSession = HERE,
 ) -> None:
     """Create a series: a recurring job.
@@ -271,16 +247,9 @@ def create(
         rota series create sync --every 15m --payload '{"table": "orders"}'
         rota series create standup --rrule "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO"
     """
-    body: dict[str, Any] = {
-        "name": name,
-        "queue": queue,
-        "payload": read_json(payload, "--payload"),
-        "priority": priority,
-        "recurrence": read_rule(rule),
-    }
-    body |= given(kind=kind, idempotency_key=key, notifies=notifies, label=label)
+    body = wanted.to_body(name) | {"recurrence": read_rule(rule)}
     job, is_new = session.create_job(body)
-    viewer = session.view(rule.zone)
+    viewer = Viewer(session.viewer.now, choose_zone(rule.zone).zone)
     became = "Created" if is_new else "There already is"
     text = f"{became} series {job['id']}: first at {viewer.show(job['run_at'])}."
     session.print_done(job, text)
@@ -289,7 +258,7 @@ def create(
 @app.command(name="preview")
 def preview(
     *,
-    rule: Rule = DEFAULT_RULE,
+    rule: Rule = Rule(),
     count: Annotated[
         int,
         Parameter(
@@ -366,7 +335,7 @@ def edit(
     series_id: SeriesArgument,
     /,
     *,
-    rule: Rule = DEFAULT_RULE,
+    rule: Rule = Rule(),
     queue: Annotated[str | None, value("NAME", "Another queue.")] = None,
     payload: NewPayloadOption = None,
     priority: Annotated[int | None, value("NUMBER", "1 to 10, 10 first.")] = None,
@@ -383,7 +352,7 @@ def edit(
     """
     series_id = session.find_job(series_id)
     body: dict[str, Any] = {"dry_run": dry_run, "why": why}
-    if rule != DEFAULT_RULE:
+    if rule != Rule():
         body["recurrence"] = read_rule(rule)
     new_payload = None if payload is None else read_json(payload, "--payload")
     body |= given(queue=queue, priority=priority, payload=new_payload)
@@ -400,10 +369,9 @@ def backfill(
     *,
     since: Annotated[str, value("INSTANT", "The first occurrence to run.")],
     until: Annotated[str | None, value("INSTANT", "The last one. Default: now.")] = None,
-    zone: ZoneOption = None,
     dry_run: DryRunOption = False,
     why: WhyOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Run a series for past occurrences that have no successful run.
 
@@ -413,18 +381,16 @@ def backfill(
         rota series backfill 01890a5d --since 2027-03-01T00:00Z --dry-run
     """
     series_id = session.find_job(series_id)
-    local = choose_zone(zone).zone
-    now = session.terminal.clock.now()
+    viewer = session.viewer
     order = {
-        "since": read_moment(since, local, "--since"),
-        "until": read_moment(until, local, "--until") or format_instant(now),
+        "since": read_moment(since, viewer.zone, "--since"),
+        "until": read_moment(until, viewer.zone, "--until") or format_instant(viewer.now),
         "dry_run": dry_run,
         "why": why,
     }
     made = session.post("series", series_id, "backfill", body=order)
     if session.is_done(made):
         return
-    viewer = session.view(zone)
     rows: list[Row] = [((viewer.show(at),), "") for at in made["occurrences"]]
     print_table(session.terminal.out, ("Occurrence",), rows)
     did = "Created" if made["is_applied"] else "Would create"
@@ -437,8 +403,7 @@ def backfill(
 def show_calendar(
     *,
     days: Annotated[int, number(1, 31, "How many days to look ahead.")] = 1,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """List what will run in the coming days, and what collides.
 
@@ -449,7 +414,7 @@ def show_calendar(
     found = session.get("series", "calendar", query={"days": days})
     if session.is_done(found):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     _print_calendar(session.terminal, found, viewer)
 
 

@@ -5,16 +5,7 @@ from typing import Annotated
 from rota.cli.arguments import choose_zone
 from rota.cli.options import AppArgument, ZoneOption, value
 from rota.cli.output import GivenTerminal
-from rota.cli.process import (
-    LISTENING,
-    TASKS_HELP,
-    USUAL,
-    USUAL_RULES,
-    ListenOptions,
-    ProcessOptions,
-    TaskRules,
-    load_app,
-)
+from rota.cli.process import TASKS_HELP, ListenOptions, ProcessOptions, TaskRules, load_app
 from rota.runtime.plan import RuntimePlan
 from rota.runtime.user_modules import read_registrations
 
@@ -23,11 +14,11 @@ def serve(
     app: AppArgument = None,
     /,
     *,
-    listen: ListenOptions = LISTENING,
+    listen: ListenOptions = ListenOptions(),
     tasks: Annotated[str | None, value("MODULE:NAME", TASKS_HELP)] = None,
     zone: ZoneOption = None,
-    process: ProcessOptions = USUAL,
-    rules: TaskRules = USUAL_RULES,
+    process: ProcessOptions = ProcessOptions(),
+    rules: TaskRules = TaskRules(),
     terminal: GivenTerminal,
 ) -> None:
     """Run the API and the pages, and declarative tasks if they are named."""

@@ -12,20 +12,26 @@ from urllib.parse import quote
 from cyclopts import Parameter
 
 from rota.auth.tokens import Secret
-from rota.cli.arguments import choose_zone
-from rota.cli.options import value
+from rota.cli.arguments import ChosenZone, choose_zone, open_input
+from rota.cli.options import ZoneOption, value
 from rota.cli.output import Output, Row, Viewer, count_of, print_table
-from rota.errors import InvalidInputError, NotFoundError, StoreUnavailableError
+from rota.errors import (
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    StoreUnavailableError,
+    invalid,
+)
 from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
 from rota.jobs.record import DEFAULT_TENANT
-from rota.runtime.wiring import is_missing
+from rota.runtime.wiring import DEFAULT_STORE, is_missing
 
-DEFAULT_STORE = "sqlite:///rota.db"
 URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
 STORE_VARIABLE = "ROTA_STORE"
 
+_LONGEST_TOKEN_FILE = 1 << 16
 TOKEN_ID_LENGTH = 24
 MOST_TOKENS = 10_000
 """How many tokens of a tenant are searched for the beginning of an id."""
@@ -85,8 +91,7 @@ class Session(Output):
         ),
     ] = None
     url: Annotated[
-        str | None,
-        value("URL", "Ask a server, such as http://127.0.0.1:8080. Default: ROTA_URL."),
+        str | None, value("URL", "Ask a server, such as http://127.0.0.1:8080. Default: ROTA_URL.")
     ] = None
     token_file: Annotated[
         Path | None,
@@ -101,20 +106,26 @@ class Session(Output):
         given = os.environ if environ is None else environ
         tenant = self.tenant if isinstance(self, TenantSession) else None
         if self.store is not None and self.url is not None:
-            raise _refuse("--url", "--url and --store are both given: ask a server or a store")
+            raise invalid("--url", "and --store are both given: ask a server or a store")
         url = self.url or ("" if self.store else given.get(URL_VARIABLE, "").strip())
         if url:
             if tenant is not None:
-                raise _refuse("--tenant", "--tenant is for a store: a server knows it by the token")
+                raise invalid("--tenant", "is for a store: a server knows it by the token")
             return Target(url, is_server=True, token=_read_token(self.token_file, given))
         if self.token_file is not None:
-            raise _refuse("--token-file", "--token-file is for a server: give its --url, too")
+            raise invalid("--token-file", "is for a server: give its --url, too")
         store = self.store or given.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
         return Target(store, tenant=tenant or DEFAULT_TENANT)
 
-    def view(self, zone: str | None = None) -> Viewer:
-        """Who looks, in the zone of that name or else of this host."""
-        return Viewer(self.terminal.clock.now(), choose_zone(zone).zone)
+    @property
+    def local(self) -> ChosenZone:
+        """The zone of ``--zone``, or else of this host."""
+        return choose_zone(self.zone if isinstance(self, Zoned) else None)
+
+    @property
+    def viewer(self) -> Viewer:
+        """Who looks, in that zone."""
+        return Viewer(self.terminal.clock.now(), self.local.zone)
 
     def print_items(
         self,
@@ -123,14 +134,13 @@ class Session(Output):
         make_row: Callable[[Any, Viewer], Row],
         *,
         noun: str = "job",
-        zone: str | None = None,
     ) -> None:
         """Print a list of items, and whether there are more at the cursor that follows them."""
         items, cursor = listed
         has_more = cursor is not None
         if self.is_done({"items": items, "next_cursor": cursor, "has_more": has_more}):
             return
-        viewer = self.view(zone)
+        viewer = self.viewer
         print_table(self.terminal.out, header, [make_row(item, viewer) for item in items])
         ending = "; there are more, see --limit" if has_more else ""
         self.terminal.print_text(f"{count_of(len(items), noun)}{ending}", "bold")
@@ -145,7 +155,12 @@ class Session(Output):
 
         async def run() -> Found:
             async with open_client(target.find_address(), self.terminal.clock) as client:
-                return await talk(client)
+                try:
+                    return await talk(client)
+                except RefusedError as error:
+                    if target.is_server and target.token is None:
+                        error.add_note(f"Give a token: --token-file PATH, or {TOKEN_VARIABLE}")
+                    raise
 
         return asyncio.run(run())
 
@@ -207,6 +222,14 @@ def _choose_one(ids: Sequence[str], text: str, noun: str, field: str) -> str:
 
 @Parameter(name="*", group="Where")
 @dataclass(kw_only=True)
+class Zoned(Session):
+    """The same, and the zone in which instants are shown and wall times are read."""
+
+    zone: Annotated[ZoneOption, Parameter(group="Parameters")] = None
+
+
+@Parameter(name="*", group="Where")
+@dataclass(kw_only=True)
 class TenantSession(Session):
     """The same, and the tenant whose jobs these are."""
 
@@ -221,15 +244,32 @@ class TenantSession(Session):
         ``POST /jobs`` takes the queue names of specification 5 only; ``/jobs/bulk`` takes all.
         """
         if not is_plain_queue(str(body["queue"])):
-            made = self.ask("POST", "jobs", "bulk", body={"jobs": [body]}, makes=True)
+            made = self._create_in_bulk(body)
             return made["items"][0], made["created_count"] == 1
         created = self.talk(lambda it: it.create("/jobs", body), makes=True)
         if created.warning is not None:
             self.terminal.print_remark(created.warning)
         return created.document, created.is_new
 
+    def _create_in_bulk(self, body: Mapping[str, Any]) -> Any:
+        """Create one job as a list; an error names its fields as those of a single job."""
+        try:
+            return self.ask("POST", "jobs", "bulk", body={"jobs": [body]}, makes=True)
+        except InvalidInputError as error:
+            field = str(error.details.get("field", "")).removeprefix(_ONE_OF_A_LIST)
+            message = error.message.replace(_ONE_OF_A_LIST, "")
+            raise InvalidInputError(message, {**error.details, "field": field}) from error
 
+
+@Parameter(name="*", group="Where")
+@dataclass(kw_only=True)
+class ZonedSession(TenantSession, Zoned):
+    """A tenant and a zone."""
+
+
+_ONE_OF_A_LIST = "jobs[0]."
 HERE = TenantSession()
+LOCALLY = ZonedSession()
 
 
 def name_user() -> str:
@@ -241,21 +281,14 @@ def name_user() -> str:
 
 
 def _read_token(file: Path | None, environ: Mapping[str, str]) -> Secret | None:
+    where = TOKEN_VARIABLE if file is None else "--token-file"
     if file is None:
         text = environ.get(TOKEN_VARIABLE, "").strip()
     else:
-        try:
-            text = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise _refuse("--token-file", f'Cannot read "{file}": {reason}') from error
+        with open_input(str(file)) as source:
+            text = source.read(_LONGEST_TOKEN_FILE).decode("utf-8", "replace").strip()
     if not text:
         return None
     if not (text.isascii() and text.isprintable()) or " " in text:
-        where = TOKEN_VARIABLE if file is None else "--token-file"
-        raise _refuse(where, f"{where} does not hold a token")
+        raise invalid(where, "does not hold a token")
     return Secret(text)
-
-
-def _refuse(field: str, message: str) -> InvalidInputError:
-    return InvalidInputError(message, {"field": field})

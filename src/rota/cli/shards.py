@@ -1,25 +1,18 @@
 """``rota shards``: the shards of a store, and moving tenants between them."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import App
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from rota.cli.options import StoreOption, flag, value
-from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
-from rota.cli.session import DEFAULT_STORE
-from rota.runtime.shards import (
-    ShardsStatus,
-    add_shard,
-    drain_shard,
-    move_tenant,
-    read_status,
-)
+from rota.cli.output import PLAIN, Output, Row, Terminal, count_of, print_table
+from rota.cli.progress import Bars
+from rota.escape import escape
+from rota.runtime.shards import ShardsStatus, add_shard, drain_shard, move_tenant, read_status
+from rota.runtime.wiring import DEFAULT_STORE
 from rota.stores.opened import MoveReport, ShardReport
 
 app = App(name="shards")
@@ -38,10 +31,7 @@ COLUMNS = ("Shard", "New tenants", "Exceptions", "Due", "Later", "Running", "Dea
 
 @app.command(name="status")
 def show_status(
-    store: StoreOption = DEFAULT_STORE,
-    *,
-    tenants: TenantsOption = False,
-    output: Output = PLAIN,
+    store: StoreOption = DEFAULT_STORE, *, tenants: TenantsOption = False, output: Output = PLAIN
 ) -> bool:
     """Show the shards, what waits and runs on each, and tenants that move.
 
@@ -82,22 +72,19 @@ def move(
 
         rota shards move acme two shards:///shards.toml
     """
-    with _bar(output.terminal) as report:
-        moved = asyncio.run(move_tenant(store, tenant, shard, report))
+    with _Steps(output.terminal) as steps:
+        moved = asyncio.run(move_tenant(store, tenant, shard, steps.report))
     document = {"tenant": tenant, "target": shard, "is_moved": moved is not None}
     if moved is None:
         output.print_done(document, f"{tenant} is on {shard} already.")
     else:
-        text = f"Moved {tenant} from {moved.source} to {shard}: {moved.job_count:,} jobs."
+        text = f"Moved {tenant} from {moved.source} to {shard}: {count_of(moved.job_count, 'job')}."
         output.print_done(document | moved._asdict(), text)
 
 
 @app.command(name="add")
 def add(
-    shard: ShardArgument,
-    store: StoreOption = DEFAULT_STORE,
-    *,
-    output: Output = PLAIN,
+    shard: ShardArgument, store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN
 ) -> None:
     """Let new tenants come to a shard.
 
@@ -106,17 +93,14 @@ def add(
 
         rota shards add three shards:///shards.toml
     """
-    with _bar(output.terminal) as report:
-        asyncio.run(add_shard(store, shard, report))
+    with _Steps(output.terminal) as steps:
+        asyncio.run(add_shard(store, shard, steps.report))
     output.print_done({"shard": shard, "is_added": True}, f"New tenants may come to {shard}.")
 
 
 @app.command(name="drain")
 def drain(
-    shard: ShardArgument,
-    store: StoreOption = DEFAULT_STORE,
-    *,
-    output: Output = PLAIN,
+    shard: ShardArgument, store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN
 ) -> None:
     """Move all tenants away from a shard, one after another.
 
@@ -126,27 +110,22 @@ def drain(
 
         rota shards drain two shards:///shards.toml
     """
-    with _bar(output.terminal) as report:
-        moved = asyncio.run(drain_shard(store, shard, report))
-    jobs = sum(each.job_count for each in moved)
-    text = f"Moved {len(moved)} tenants with {jobs:,} jobs away from {shard}."
+    with _Steps(output.terminal) as steps:
+        moved = asyncio.run(drain_shard(store, shard, steps.report))
+    jobs = count_of(sum(each.job_count for each in moved), "job")
+    text = f"Moved {count_of(len(moved), 'tenant')} with {jobs} away from {shard}."
     output.print_done({"shard": shard, "moved": [each._asdict() for each in moved]}, text)
 
 
-@contextmanager
-def _bar(terminal: Terminal) -> Iterator[Any]:
-    """Shows each step with a bar, on a terminal; elsewhere nothing."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = terminal.err
-    bars: dict[str, TaskID] = {}
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+class _Steps(Bars):
+    """A bar for each step of a move."""
 
-        def report(step: str, done: int, total: int) -> None:
-            if step not in bars:
-                bars[step] = progress.add_task(step, total=total or None)
-            progress.update(bars[step], completed=done, total=total or None)
+    def __init__(self, terminal: Terminal) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        super().__init__(terminal.err, *columns, is_transient=False)
 
-        yield report
+    def report(self, step: str, done: int, total: int) -> None:
+        self.update(self.find_bar(step, total or None), completed=done, total=total or None)
 
 
 def shard_row(shard: ShardReport) -> Row:

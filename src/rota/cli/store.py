@@ -2,8 +2,7 @@
 
 import asyncio
 from datetime import timedelta
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -11,23 +10,21 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
-    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 
 from rota.cli.options import StoreOption, flag, value
-from rota.cli.output import PLAIN, Output, Row, Terminal, print_table
-from rota.cli.session import DEFAULT_STORE
+from rota.cli.output import NOTHING, PLAIN, Output, Terminal, count_of, print_facts
+from rota.cli.progress import Bars
 from rota.errors import StoreUnavailableError
 from rota.escape import escape
 from rota.jobs import JobStatus
 from rota.ops.store_comparison import UNFINISHED, Phase
 from rota.ops.store_copy import CopyPlan, CopyReport
 from rota.runtime.store_copy import copy_store, plan_store_copy
-from rota.runtime.wiring import inspect_store, migrate_store
+from rota.runtime.wiring import DEFAULT_STORE, inspect_store, migrate_store
 from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.migrations import AppliedMigration
@@ -35,17 +32,17 @@ from rota.stores.migrations import AppliedMigration
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-def inspection_rows(inspection: StoreInspection) -> list[Row]:
-    """What it is and what it holds, one row a fact."""
+def list_facts(inspection: StoreInspection) -> list[tuple[str, str]]:
+    """What it is and what it holds."""
     facts = [
         ("Kind", f"{inspection.kind} {inspection.version}".strip()),
         ("Schema", _describe_schema(inspection)),
-        ("Size", "-" if inspection.size is None else format_size(inspection.size)),
+        ("Size", NOTHING if inspection.size is None else format_size(inspection.size)),
         ("Documents", describe_documents(inspection)),
         ("Jobs", describe_jobs(inspection)),
         ("Set aside", str(_set_aside_count(inspection))),
     ]
-    return [((name, escape(fact)), "") for name, fact in facts]
+    return [(name, escape(fact)) for name, fact in facts]
 
 
 def list_findings(inspection: StoreInspection) -> list[str]:
@@ -131,7 +128,7 @@ def describe_jobs(inspection: StoreInspection) -> str:
     """How many jobs there are, and at which stages."""
     counts = inspection.job_counts
     if counts is None:
-        return "-"
+        return NOTHING
     parts = [f"{status} {counts[status]}" for status in JobStatus if status in counts]
     return f"{sum(counts.values())}: {', '.join(parts)}" if counts else "0"
 
@@ -147,52 +144,35 @@ _LABELS = {
 }
 
 
-class CopyBar:
-    """A bar for each phase, on a terminal; elsewhere nothing."""
+class CopyBars(Bars):
+    """A bar for each phase of a copy."""
 
     def __init__(self, console: Console, record_count: int) -> None:
-        self._progress = Progress(
+        columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
         )
+        super().__init__(console, *columns, is_transient=False)
         self._record_count = record_count
-        self._bars: dict[Phase, TaskID] = {}
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
-
-    def tell(self, phase: Phase, count: int) -> None:
+    def report(self, phase: Phase, count: int) -> None:
         """Advance the bar of a phase by this number of records."""
-        if phase not in self._bars:
-            widest = max(map(len, _LABELS.values()))
-            label = _LABELS[phase].ljust(widest)
-            self._bars[phase] = self._progress.add_task(label, total=self._record_count)
-        self._progress.advance(self._bars[phase], count)
+        label = _LABELS[phase].ljust(max(map(len, _LABELS.values())))
+        self.advance(self.find_bar(label, self._record_count), count)
 
 
-def plan_rows(plan: CopyPlan) -> list[Row]:
-    """What would be copied, one row a fact."""
+def plan_facts(plan: CopyPlan) -> list[tuple[str, str]]:
+    """What would be copied."""
     facts = [
         ("Target", plan.target.address),
         ("Documents", describe_documents(plan.source)),
         ("Jobs", describe_jobs(plan.source)),
         ("Would", _describe_beginning(plan)),
     ]
-    return [((name, escape(fact)), "") for name, fact in facts]
+    return [(name, escape(fact)) for name, fact in facts]
 
 
 def plan_document(plan: CopyPlan) -> dict[str, Any]:
@@ -209,10 +189,8 @@ def plan_document(plan: CopyPlan) -> dict[str, Any]:
 def describe_copy(plan: CopyPlan, report: CopyReport) -> str:
     """One sentence: what is in both stores."""
     content = report.content
-    counts = (
-        f"{content.job_count:,} jobs, {content.attempt_count:,} attempts, "
-        f"{content.document_count:,} documents"
-    )
+    counted = (content.job_count, "job"), (content.attempt_count, "attempt")
+    counts = ", ".join(count_of(*it) for it in (*counted, (content.document_count, "document")))
     unreadable = content.unreadable_count
     aside = f" ({unreadable:,} of the jobs cannot be read, and are set aside)" if unreadable else ""
     before = " The copy had been finished before; nothing was copied now."
@@ -285,7 +263,7 @@ def show_status(store: StoreOption = DEFAULT_STORE, *, output: Output = PLAIN) -
     findings = list_findings(inspection)
     if output.is_done(inspection_document(inspection)):
         return not findings
-    print_table(output.terminal.out, ("Store", inspection.address), inspection_rows(inspection))
+    print_facts(output.terminal.out, ("Store", inspection.address), list_facts(inspection))
     for finding in findings:
         output.terminal.print_text(escape(finding), "yellow")
     return not findings
@@ -344,7 +322,7 @@ def copy(
     plan = asyncio.run(plan_store_copy(source, target))
     if dry_run:
         if not output.is_done(plan_document(plan)):
-            print_table(output.terminal.out, ("Source", plan.source.address), plan_rows(plan))
+            print_facts(output.terminal.out, ("Source", plan.source.address), plan_facts(plan))
         return
     report = _copy(plan, (source, target), output.terminal, is_forced=force)
     if output.is_done(copy_document(plan, report)):
@@ -357,8 +335,8 @@ def _copy(
 ) -> CopyReport:
     """Copy with a progress bar. An interruption says how to continue."""
     try:
-        with CopyBar(terminal.err, plan.record_count) as bar:
-            copying = copy_store(*addresses, terminal.clock, bar.tell, is_forced=is_forced)
+        with CopyBars(terminal.err, plan.record_count) as bars:
+            copying = copy_store(*addresses, terminal.clock, bars.report, is_forced=is_forced)
             return asyncio.run(copying)
     except KeyboardInterrupt:
         terminal.print_remark(

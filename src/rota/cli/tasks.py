@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from rota.cli.arguments import ask_about, choose_zone
-from rota.cli.options import WhyOption, ZoneOption, flag, value
+from rota.cli.arguments import ask_about
+from rota.cli.options import WhyOption, flag, value
 from rota.cli.output import (
     NOTHING,
     GivenTerminal,
@@ -20,7 +20,7 @@ from rota.cli.output import (
     read_utc,
     show_text,
 )
-from rota.cli.session import Session
+from rota.cli.session import Session, Zoned
 from rota.escape import escape
 from rota.runtime.user_modules import read_registrations
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
@@ -104,6 +104,7 @@ def _show(instant: str | None, viewer: Viewer) -> str:
 
 
 ANYWHERE = Session()
+IN_ZONE = Zoned()
 
 app = App(name="tasks")
 
@@ -131,11 +132,7 @@ AtOption = Annotated[
 
 @app.command(name="list")
 def list_tasks(
-    *,
-    zone: ZoneOption = None,
-    match: MatchOption = None,
-    limit: LimitOption = 50,
-    session: Session = ANYWHERE,
+    *, match: MatchOption = None, limit: LimitOption = 50, session: Zoned = IN_ZONE
 ) -> None:
     """List the tasks: state, last start and next occurrence.
 
@@ -145,48 +142,37 @@ def list_tasks(
         rota tasks list --match backup --json
         rota tasks list --url https://rota.example --token-file ~/.rota-token
     """
-    local = choose_zone(zone)
-    found = session.get("tasks", query={"zone": local.name})
+    found = session.get("tasks", query={"zone": session.local.name})
     chosen = [task for task in found["items"] if match is None or match in task["name"]]
     has_more = len(chosen) > limit
     if session.is_done({**found, "items": chosen[:limit], "has_more": has_more}):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     rows = [task_row(task, viewer) for task in chosen[:limit]]
     print_table(session.terminal.out, TASK_COLUMNS, rows)
     _print_footer(session.terminal, found, shown=len(rows), total=len(chosen))
 
 
 @app.command(name="plan")
-def show_plan(
-    tasks: TasksReference, /, *, zone: ZoneOption = None, session: Session = ANYWHERE
-) -> None:
+def show_plan(tasks: TasksReference, /, *, session: Zoned = IN_ZONE) -> None:
     """Say what starting a scheduler with these registrations would change.
 
     Nothing is written. Try:
 
         rota tasks plan myapp.tasks:registrations
     """
-    local = choose_zone(zone)
-    order = {"registrations": _read_order(tasks), "zone": local.name}
+    order = {"registrations": _read_order(tasks), "zone": session.local.name}
     plan = session.post("tasks", "plan", body=order, makes=True)
     if session.is_done(plan):
         return
-    print_table(session.terminal.out, PLAN_COLUMNS, plan_rows(plan, session.view(zone)))
+    print_table(session.terminal.out, PLAN_COLUMNS, plan_rows(plan, session.viewer))
     counts = Counter(task["standing"] for task in plan["tasks"])
     words = ("new", "changed", "removed", "kept")
     session.terminal.print_text(", ".join(f"{counts[word]} {word}" for word in words), "bold")
 
 
 @app.command(name="why")
-def explain(
-    name: TaskArgument,
-    /,
-    *,
-    at: AtOption = None,
-    zone: ZoneOption = None,
-    session: Session = ANYWHERE,
-) -> None:
+def explain(name: TaskArgument, /, *, at: AtOption = None, session: Zoned = IN_ZONE) -> None:
     """Explain why a task ran, did not run, or will run.
 
     Try:
@@ -194,23 +180,18 @@ def explain(
         rota tasks why backup
         rota tasks why backup --at 2027-03-28T01:30 --zone Europe/London
     """
-    question = {"name": name, "zone": choose_zone(zone).name, **ask_about(at)}
+    question = {"name": name, "zone": session.local.name, **ask_about(at)}
     answer = session.get("tasks", "why", query=question)
     if session.is_done(answer):
         return
     session.terminal.print_text(f"{escape(name)}: {escape(answer['answer'])}", "bold")
     for reason in answer["reasons"]:
-        session.terminal.print_text(escape(reason))
+        session.terminal.print_item(escape(reason))
 
 
 @app.command(name="history")
 def show_history(
-    name: TaskArgument,
-    /,
-    *,
-    zone: ZoneOption = None,
-    limit: LimitOption = 50,
-    session: Session = ANYWHERE,
+    name: TaskArgument, /, *, limit: LimitOption = 50, session: Zoned = IN_ZONE
 ) -> None:
     """List the last runs of a task: due time, lateness, and outcome.
 
@@ -218,13 +199,12 @@ def show_history(
 
         rota tasks history backup
     """
-    local = choose_zone(zone)
-    question = {"name": name, "zone": local.name}
+    question = {"name": name, "zone": session.local.name}
     detail = session.get("tasks", "history", query=question)
     runs = detail["runs"][:limit]
     if session.is_done({**detail, "runs": runs}):
         return
-    viewer = session.view(zone)
+    viewer = session.viewer
     print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
     failed = sum(it["outcome"] != "succeeded" for it in runs)
     session.terminal.print_text(
@@ -263,7 +243,7 @@ def resume(
     """
     order = {"name": name, "why": why, "catch_up": catch_up}
     detail = session.post("tasks", "resume", body=order)
-    viewer = session.view()
+    viewer = session.viewer
     first = _show_first(detail["task"]["occurrences"], viewer)
     session.print_done(detail, f"Resumed: {name}, next at {first}.")
 

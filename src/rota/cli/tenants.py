@@ -2,16 +2,9 @@
 
 from typing import Annotated, Any
 
-from rota.cli.options import ZoneOption, number
-from rota.cli.output import (
-    NOTHING,
-    Row,
-    Viewer,
-    format_milliseconds,
-    format_seconds,
-    show_text,
-)
-from rota.cli.session import HERE, TenantSession
+from rota.cli.options import number
+from rota.cli.output import NOTHING, Row, Viewer, format_milliseconds, format_seconds, show_text
+from rota.cli.session import LOCALLY, ZonedSession
 
 TENANT_COLUMNS = (
     "Tenant", "Busy", "Share", "Succeeded", "Failed", "Due", "Oldest", "Running", "Dead", "Wait",
@@ -21,12 +14,11 @@ TENANT_COLUMNS = (
 def tenants(
     *,
     hours: Annotated[int, number(1, 168, "How many of the last hours to compare.")] = 1,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    session: ZonedSession = LOCALLY,
 ) -> None:
     """Compare tenants."""
     listed = session.list_all("tenants", query={"hours": hours})
-    session.print_items(listed, TENANT_COLUMNS, tenant_row, noun="tenant", zone=zone)
+    session.print_items(listed, TENANT_COLUMNS, tenant_row, noun="tenant")
 
 
 def tenant_row(tenant: dict[str, Any], viewer: Viewer) -> Row:

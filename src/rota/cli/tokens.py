@@ -6,13 +6,12 @@ from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from rich.text import Text
 
 from rota.auth.caller import Scope
 from rota.auth.tokens import PREFIX
-from rota.cli.options import LimitOption, ZoneOption, flag, number, several, value
-from rota.cli.output import Row, Viewer, count_of, print_verbatim, show_text
-from rota.cli.session import HERE, TenantSession
+from rota.cli.options import LimitOption, flag, number, several, value
+from rota.cli.output import Row, Viewer, count_of, show_text
+from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError
 from rota.escape import escape
 
@@ -73,15 +72,13 @@ def create(
         return
     whom = f"Token {issued['id']} for {escape(issued['tenant'])}"
     if issued["expires_at"] is not None:
-        whom += f", good until {session.view().show(issued['expires_at'])}"
+        whom += f", good until {session.viewer.show(issued['expires_at'])}"
     session.terminal.print_remark(f"{whom}, shown this once:")
-    print_verbatim(session.terminal.out, Text(escape(issued["secret"])))
+    session.terminal.print_lines(issued["secret"])
 
 
 @app.command(name="list")
-def list_tokens(
-    *, limit: LimitOption = 100, zone: ZoneOption = None, session: TenantSession = HERE
-) -> None:
+def list_tokens(*, limit: LimitOption = 100, session: ZonedSession = LOCALLY) -> None:
     """List a tenant's tokens, the newest first, including revoked ones.
 
     Try:
@@ -91,7 +88,7 @@ def list_tokens(
     """
     listed = session.collect("tokens", limit=limit)
     make_row = partial(token_row, names={token["id"]: token["name"] for token in listed[0]})
-    session.print_items(listed, TOKEN_COLUMNS, make_row, noun="token", zone=zone)
+    session.print_items(listed, TOKEN_COLUMNS, make_row, noun="token")
 
 
 @app.command(name="revoke")

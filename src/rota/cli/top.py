@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rota.cli.arguments import choose_zone, format_instant
+from rota.cli.arguments import format_instant
 from rota.cli.job_tables import STYLES, WAITING, read_state
-from rota.cli.options import ZoneOption, flag
+from rota.cli.options import flag
 from rota.cli.output import (
     NOTHING,
     Viewer,
@@ -24,7 +24,7 @@ from rota.cli.output import (
     read_utc,
     show_text,
 )
-from rota.cli.session import HERE, TenantSession
+from rota.cli.session import LOCALLY, TenantSession, ZonedSession
 from rota.cli.top_keys import HELP, NAMES, TYPING_HELP, Screen, press, read_keys
 from rota.client import Client, open_client
 from rota.clock.protocol import Clock
@@ -213,14 +213,10 @@ OnceOption = Annotated[bool, flag("Print once, and exit.")]
 
 
 def top(
-    *,
-    every: EveryOption = 2,
-    once: OnceOption = False,
-    zone: ZoneOption = None,
-    session: TenantSession = HERE,
+    *, every: EveryOption = 2, once: OnceOption = False, session: ZonedSession = LOCALLY
 ) -> None:
     """Show how all jobs stand, once or until it is left with q or ctrl-C."""
-    terminal, local = session.terminal, choose_zone(zone).zone
+    terminal, local = session.terminal, session.local.zone
     if not (session.as_json or once) and terminal.out.is_terminal:
         asyncio.run(_watch(session, timedelta(seconds=every), local))
         return
@@ -229,7 +225,7 @@ def top(
         {**look.overview, "workers": look.workers, "throughput": look.throughput}
     ):
         address = show_address(session.find_target().url)
-        terminal.out.print(render_top(look, session.view(zone), address))
+        terminal.out.print(render_top(look, session.viewer, address))
 
 
 async def take_look(client: Client) -> Look:

@@ -16,18 +16,8 @@ from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
 from rota.cli.options import AppArgument, ZoneOption, flag, value
 from rota.cli.output import GivenTerminal, Terminal, format_duration
-from rota.cli.process import (
-    LISTENING,
-    TASKS_HELP,
-    USUAL,
-    USUAL_RULES,
-    ListenOptions,
-    ProcessOptions,
-    TaskRules,
-    end_on,
-    load_app,
-)
-from rota.cli.work import USUAL_WORKER, WorkerOptions
+from rota.cli.process import TASKS_HELP, ListenOptions, ProcessOptions, TaskRules, end_on, load_app
+from rota.cli.work import WorkerOptions
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape
@@ -154,12 +144,12 @@ def up(
         str | None,
         value("MODULE:NAME", f"{TASKS_HELP} Default: two tasks that watch over the store."),
     ] = None,
-    worker: WorkerOptions = USUAL_WORKER,
-    listen: ListenOptions = LISTENING,
+    worker: WorkerOptions = WorkerOptions(),
+    listen: ListenOptions = ListenOptions(),
     zone: ZoneOption = None,
     board: BoardOption = False,
-    process: ProcessOptions = USUAL,
-    rules: TaskRules = USUAL_RULES,
+    process: ProcessOptions = ProcessOptions(),
+    rules: TaskRules = TaskRules(),
     terminal: GivenTerminal,
 ) -> None:
     """Run everything until it is stopped."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rota.cli.options import AppArgument, flag, number, several, value
 from rota.cli.output import GivenTerminal
-from rota.cli.process import USUAL, ProcessOptions, load_app
+from rota.cli.process import ProcessOptions, load_app
 from rota.errors import invalid
 from rota.kinds import make_built_in
 from rota.runtime.configuration import LOOPBACK, MetricsAddress
@@ -131,18 +131,13 @@ class MetricsOptions:
         return None if port is None else MetricsAddress(port, self.metrics_host)
 
 
-USUAL_WORKER = WorkerOptions()
-USUAL_ONLY_WORKER = OnlyWorkerOptions()
-NO_METRICS = MetricsOptions()
-
-
 def work(
     app: AppArgument = None,
     /,
     *,
-    worker: OnlyWorkerOptions = USUAL_ONLY_WORKER,
-    metrics: MetricsOptions = NO_METRICS,
-    process: ProcessOptions = USUAL,
+    worker: OnlyWorkerOptions = OnlyWorkerOptions(),
+    metrics: MetricsOptions = MetricsOptions(),
+    process: ProcessOptions = ProcessOptions(),
     terminal: GivenTerminal,
 ) -> None:
     """Run a worker."""

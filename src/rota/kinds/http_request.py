@@ -124,7 +124,7 @@ def _encode(body: str | None) -> bytes:
 def _check_header(name: str, value: str) -> None:
     field = "headers"
     if not _TOKEN.fullmatch(name):
-        raise InvalidPayloadError(field, f"has a name that is none: {name!r:.60}")
+        raise InvalidPayloadError(field, f"has {name!r:.60}, which is not the name of a header")
     lowered = name.lower()
     if lowered in _OURS or lowered.startswith(("rota-", "proxy-")):
         raise InvalidPayloadError(f"{field}.{name}", "is set by Rota")

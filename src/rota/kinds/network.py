@@ -42,9 +42,9 @@ NOT_PUBLIC_4: tuple[IPv4Network, ...] = tuple(
 )
 
 PUBLIC_6 = IPv6Network("2000::/3")
-"""All that is assigned to anybody. Outside of it are, among others, loopback, unspecified,
-link-local, unique local, multicast, and IPv4 addresses in other clothes: mapped, compatible and
-translated by NAT64."""
+"""All addresses that are assigned. Outside of it are, among others, loopback, unspecified,
+link-local, unique local, multicast, and embedded IPv4 addresses: mapped, compatible and translated
+by NAT64."""
 
 NOT_PUBLIC_6: tuple[IPv6Network, ...] = tuple(
     map(
@@ -60,7 +60,7 @@ NOT_PUBLIC_6: tuple[IPv6Network, ...] = tuple(
 
 
 def read_address(text: str) -> Address:
-    """An address as a resolver gives it; ValueError if it is none."""
+    """An address as a resolver gives it; ValueError if it is not one."""
     return ip_address(text)
 
 

@@ -13,12 +13,10 @@ from rota.errors import InvalidConfigurationError, InvalidInputError, InvalidSto
 from rota.jobs import RAIL_RETRIES, RetryPolicy
 from rota.jobs.retention import DEFAULT_KEEP, Keep, parse_keep
 from rota.rail.environment import ATTEMPTS, Variable, with_usual_attempts
-from rota.runtime.wiring import check_address
+from rota.runtime.wiring import DEFAULT_STORE, check_address
 from rota.worker import WorkerSettings
 
 Value = TypeVar("Value")
-
-DEFAULT_STORE = "sqlite:///rota.db"
 
 LONGEST_MS = 24 * 60 * 60 * 1000
 LARGEST_BATCH = 10_000

@@ -14,7 +14,7 @@ from rota.events import EventEmitter
 from rota.fleet.identity import make_process_name
 from rota.fleet.outage import Outage
 from rota.policy.watch import GateWatch, LimitWatch
-from rota.runtime.process import StopRequest
+from rota.runtime.process import StopRequest, cancel
 from rota.runtime.user_modules import (
     FileWatch,
     Registration,
@@ -92,7 +92,7 @@ class WorkPart:
                 if not self._is_stopping:
                     self._worker = self._make_worker()
         finally:
-            await _end(watching)
+            await cancel([watching])
 
     def stop(self) -> None:
         self._is_stopping = True
@@ -211,13 +211,6 @@ async def _until(work: Awaitable[None], event: asyncio.Event) -> None:
     try:
         await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await _end(waiting)
-        if not working.done():
-            await _end(working)
+        await cancel([waiting, working])
     if not working.cancelled():
         working.result()
-
-
-async def _end(task: "asyncio.Future[Any]") -> None:
-    task.cancel()
-    await asyncio.wait({task})

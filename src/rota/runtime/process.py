@@ -83,7 +83,7 @@ class Runtime:
                 _stop(parts)
                 await asyncio.wait(tasks)
         finally:
-            await _cancel([task for tasks in running for task in tasks])
+            await cancel([task for tasks in running for task in tasks])
         if self._failure is not None:
             raise self._failure
         return self._end or RuntimeEnd.DRAINED
@@ -127,7 +127,7 @@ async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIter
     try:
         yield
     finally:
-        await _cancel([task])
+        await cancel([task])
 
 
 def _stop(parts: Sequence[Part]) -> None:
@@ -135,7 +135,8 @@ def _stop(parts: Sequence[Part]) -> None:
         part.stop()
 
 
-async def _cancel(tasks: Collection["asyncio.Task[Any]"]) -> None:
+async def cancel(tasks: Collection["asyncio.Future[Any]"]) -> None:
+    """Cancel what has not ended, and wait for its end."""
     left = [task for task in tasks if not task.done()]
     for task in left:
         task.cancel()

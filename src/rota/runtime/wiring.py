@@ -20,6 +20,8 @@ from rota.stores.shards.address import read_address as read_shards
 
 Settings = TypeVar("Settings")
 
+DEFAULT_STORE = "sqlite:///rota.db"
+
 LOCKED_FOR = timedelta(seconds=10)
 """How long a migration waits for a locked store."""
 

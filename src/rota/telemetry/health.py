@@ -187,8 +187,8 @@ def judge_unreadable(count: int) -> Finding | None:
 def describe_dead(count: int) -> str:
     """A sentence about dead letters."""
     if count == 1:
-        return "1 job has had its last attempt, and failed: a dead letter"
-    return f"{count} jobs have had their last attempt, and failed: dead letters"
+        return "1 dead letter: the job failed its last attempt"
+    return f"{count} dead letters: the jobs failed their last attempt"
 
 
 def describe_stalled(count: int) -> str:

@@ -183,6 +183,7 @@ def test_a_missing_token_or_server_is_reported(
     refused = rota("jobs", "list", "--url", url)
     assert refused.status == 5
     assert "A valid token is needed" in refused.err
+    assert "Give a token: --token-file PATH, or ROTA_TOKEN" in refused.err
     nobody = rota("jobs", "list", "--url", "http://127.0.0.1:1")
     assert nobody.status == 6
     assert nobody.err.startswith("error: The server at http://127.0.0.1:1 does not answer")

@@ -81,7 +81,7 @@ def test_dead_letters_are_something_to_look_at(rota: RunRota, url: str) -> None:
     prepare(url, ended(Failed("no"), "guild-7"))
     outcome = rota("check", "--store", url)
     assert outcome.status == 1
-    assert outcome.out == "1 job has had its last attempt, and failed: a dead letter\n"
+    assert outcome.out == "1 dead letter: the job failed its last attempt\n"
     assert rota("check", "--store", url, "--dead-letters", "1").status == 0
 
 

@@ -103,7 +103,7 @@ def test_top_shows_the_last_minutes_at_once(rota: RunRota) -> None:
     lines = rota("top", "--once", width=80).out.splitlines()
     assert lines[2].rstrip() == "last 10 min  succeeded 2  failed 1  dead 1  0.3/min"
     assert lines[3].rstrip() == "waited 0.0ms (95%: 0.0ms); took 0.0ms (95%: 0.0ms)"
-    alarm = "! default: 1 job has had its last attempt, and failed: a dead letter"
+    alarm = "! default: 1 dead letter: the job failed its last attempt"
     assert lines[4].rstrip() == alarm
     throughput = rota("top", "--json").document["throughput"]
     assert [it["failed"] for it in throughput["minutes"]] == [1]

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
-from rota.cli.store import format_size, inspection_rows, list_findings
+from rota.cli.store import format_size, list_facts, list_findings
 from rota.scheduler.storage import SET_ASIDE
 from rota.stores.inspection import StoreInspection
 from rota.stores.migrations import AppliedMigration
@@ -198,10 +198,10 @@ def test_sizes_are_said_as_people_say_them(size: int, shown: str) -> None:
 def test_jobs_are_counted_by_status_in_the_order_of_their_lives() -> None:
     counts = {"FAILED": 1, "READY": 2, "mended": 3}
     inspection = StoreInspection("a", "b", applied=(DONE,), job_counts=counts)
-    rows = {cells[0]: cells[1] for cells, _ in inspection_rows(inspection)}
+    rows = dict(list_facts(inspection))
     assert rows["Jobs"] == "6: READY 2, FAILED 1"
     empty = StoreInspection("a", "b", applied=(DONE,), job_counts={})
-    assert ("Jobs", "0") in [cells for cells, _ in inspection_rows(empty)]
+    assert ("Jobs", "0") in list_facts(empty)
 
 
 def test_jobs_that_were_set_aside_are_a_finding() -> None:

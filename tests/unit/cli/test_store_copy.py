@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import NOW as CLI_NOW
 from tests.unit.cli.conftest import RunRota
 
 from rota import open_store
-from rota.cli.store import CopyBar
+from rota.cli.store import CopyBars
 from rota.ops.store_comparison import UNFINISHED, Phase
 from rota.stores.protocol import DocumentWrite, HeldLease, Record
 from rota.stores.sqlite.connection import SqliteSettings
@@ -194,11 +194,11 @@ def test_an_interruption_says_how_to_continue(
 ) -> None:
     fill(source, records_of_every_sort())
 
-    def interrupt(_bar: CopyBar, _phase: Phase, _count: int) -> None:
+    def interrupt(_bars: CopyBars, _phase: Phase, _count: int) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(CopyBar, "tell", interrupt)
+        patched.setattr(CopyBars, "report", interrupt)
         outcome = rota("store", "copy", source, target)
     assert (outcome.status, outcome.out) == (130, "")
     assert "The source is unchanged; the same command continues" in outcome.err

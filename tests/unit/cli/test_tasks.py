@@ -183,8 +183,8 @@ def test_why_explains_the_present_and_a_skipped_wall_time(rota: RunRota, seeded:
     skipped = rota("tasks", "why", "backup", "--at", "2027-03-28T01:30", "--store", seeded)
     assert skipped.out.splitlines() == [
         "backup: will not run",
-        "2027-03-28 01:30 does not exist in Europe/London: the clocks go forward.",
-        'It would match "30 1 * * *"; an occurrence in a skipped hour is skipped that day.',
+        "- 2027-03-28 01:30 does not exist in Europe/London: the clocks go forward.",
+        '- It would match "30 1 * * *"; an occurrence in a skipped hour is skipped that day.',
     ]
 
 

@@ -172,7 +172,7 @@ async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: Virt
     assert [alarm.text for alarm in told.alarms] == [
         "1 job is late: it has been due for 1 hour",
         "1 job is due, and no worker takes from the queue",
-        "1 job has had its last attempt, and failed: a dead letter",
+        "1 dead letter: the job failed its last attempt",
     ]
     assert told.is_red
     assert [(it.job_id, it.error) for it in told.failures] == [(parent.id, "KeyError")]
@@ -214,7 +214,7 @@ async def test_alarms_of_many_jobs_are_sentences(store: MemoryStore, clock: Virt
     assert [alarm.text for alarm in told.alarms] == [
         "jobs are late: the oldest has been due for 1 hour",
         "2 jobs are due, and no worker takes from the queue",
-        "2 jobs have had their last attempt, and failed: dead letters",
+        "2 dead letters: the jobs failed their last attempt",
     ]
 
 

@@ -175,7 +175,7 @@ def test_problems_of_a_store_are_found(
         (
             1,
             [
-                "1 job has had its last attempt, and failed: a dead letter",
+                "1 dead letter: the job failed its last attempt",
                 "1 job is stalled: its lease has run out, and no worker has rescued it",
                 "1 record is set aside: it cannot be read, and is kept",
             ],
@@ -183,7 +183,7 @@ def test_problems_of_a_store_are_found(
         (
             3,
             [
-                "3 jobs have had their last attempt, and failed: dead letters",
+                "3 dead letters: the jobs failed their last attempt",
                 "3 jobs are stalled: their leases have run out, and no worker has rescued them",
                 "3 records are set aside: they cannot be read, and are kept",
             ],

@@ -264,6 +264,24 @@ def test_why_is_asked_about_an_instant(rota: RunRota, created: Create) -> None:
     assert (refused.status, "--at" in refused.err) == (2, True)
 
 
+def test_a_job_may_start_in_days(rota: RunRota, created: Create) -> None:
+    job_id = created("later", "--in", "2d")
+    assert rota("jobs", "show", job_id, "--json").document["run_at"] == "2027-03-28T12:00:30Z"
+
+
+def test_a_file_of_jobs_that_does_not_exist_is_named(rota: RunRota) -> None:
+    outcome = rota("jobs", "bulk", "create", "nowhere.json")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == 'error: Cannot read "nowhere.json": No such file or directory\n'
+
+
+def test_an_update_without_a_change_is_refused(rota: RunRota, created: Create) -> None:
+    job_id = created("job")
+    outcome = rota("jobs", "update", job_id, "--json")
+    assert outcome.status == 2
+    assert outcome.error["message"].startswith("nothing changes: give --priority")
+
+
 @pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "duplicate", "run-now"])
 def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
     rota("store", "migrate")
@@ -277,11 +295,13 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
     ("argv", "reason"),
     [
         (("--payload", "{"), "--payload is not JSON"),
-        (("--payload", "@nowhere.json"), "--payload cannot be read: No such file"),
+        (("--payload", "@nowhere.json"), 'Cannot read "nowhere.json": No such file'),
         (("--in", "soon"), '--in "soon" is not a length of time'),
+        (("--in", "0s"), "longer than zero and at most 100 years"),
+        (("--in", "99999999d"), "longer than zero and at most 100 years"),
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
-        (("--queue", "not a queue"), "queue "),
+        (("--queue", "not a queue"), "error: queue must be 1 to 64 of the characters"),
         (("--after", "nobody"), '--after "nobody" is not a job id'),
         (("--priority", "11"), 'Invalid value "11" for --priority'),
     ],

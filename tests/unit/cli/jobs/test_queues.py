@@ -58,13 +58,27 @@ def test_a_queue_is_limited_paused_and_resumed(rota: RunRota) -> None:
     assert rota("queues", "resume", "mail").out == "Queue mail is resumed; 1 due.\n"
     assert rota("limits", "clear", "--queue", "mail").out == "No limit.\n"
     assert rota("limits", "list", "--json").document["items"] == []
+    rota("limits", "set", "--queue", "sms", "--running", "1")
+    assert "due          0\n" in rota("queues", "show", "sms").out
+    rota("gates", "maintenance", "--reason", "moving")
+    entry = rota("audit", "--action", "set_maintenance").out
+    assert "why: moving" in entry
+    assert "null" not in entry
     assert rota("queues", "pause", "no queue").status == 2
     assert rota("queues", "show", "unknown").status == 3
 
 
 def test_a_limit_of_nothing_and_a_bad_rate_are_refused(rota: RunRota) -> None:
     rota("store", "migrate")
-    assert rota("limits", "set", "--queue", "mail").status == 2
+    nothing = rota("limits", "set", "--queue", "mail")
+    assert (nothing.status, nothing.err) == (
+        2,
+        "error: give at least one of --running, --rate and --ageing\n",
+    )
+    burst = rota("limits", "set", "--running", "1", "--burst", "5")
+    assert (burst.status, burst.err) == (2, "error: --burst needs --rate\n")
+    ageing = rota("limits", "set", "--ageing", "5x").err
+    assert ageing == 'error: --ageing "5x" is not a length of time, such as 90s, 5m or 1h30m\n'
     refused = rota("limits", "set", "--rate", "often")
     assert refused.status == 2
     assert "write a count and a time, such as 100/1m" in refused.err

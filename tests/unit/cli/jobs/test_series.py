@@ -107,10 +107,10 @@ def test_a_preview_shows_dst_notes(rota: RunRota) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ((), "exactly one of --cron, --rrule and --every says when"),
+        ((), "give exactly one of --cron, --rrule and --every"),
         (("--cron", "* * * * *", "--every", "1m"), "exactly one of"),
         (("--cron", "61 * * * *"), "minute field out of range"),
-        (("--every", "never"), "recurrence.interval"),
+        (("--every", "never"), '--every "never" is not a length of time, such as 90s'),
         (("--cron", "* * * * *", "--zone", "Europe/Londn"), 'Unknown time zone "Europe/Londn"'),
     ],
 )

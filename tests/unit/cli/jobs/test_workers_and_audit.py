@@ -1,7 +1,7 @@
-"""``rota workers`` and ``rota audit`` on a store."""
+"""``rota workers``, ``rota kinds`` and ``rota audit`` on a store."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from secrets import randbits
 
@@ -11,12 +11,16 @@ from tests.unit.cli.conftest import NOW, Outcome, RunRota
 from rota import Worker, WorkerSettings, open_store
 from rota.clock.idle import turn
 from rota.fleet.presence import list_workers
+from rota.kinds import BUILT_IN
 from rota.policy.audit import AuditedAction, TenantAudit, record_action
 from rota.testing import VirtualClock
 from rota.worker import Context
+from rota.worker.registry import Work
 
 
-def look_while_a_worker_runs(rota: RunRota, *commands: tuple[str, ...]) -> list[Outcome]:
+def look_while_a_worker_runs(
+    rota: RunRota, *commands: tuple[str, ...], also: Mapping[str, Work] | None = None
+) -> list[Outcome]:
     """Run the commands while a worker has started a job of the kind "hold"."""
 
     async def work() -> list[Outcome]:
@@ -28,7 +32,7 @@ def look_while_a_worker_runs(rota: RunRota, *commands: tuple[str, ...]) -> list[
 
         settings = WorkerSettings(concurrency=3, queues=["mail"], labels=["v2"])
         async with await open_store("sqlite:///rota.db") as store:
-            worker = Worker(store, {"hold": hold}, clock=clock, settings=settings)
+            worker = Worker(store, {"hold": hold, **(also or {})}, clock=clock, settings=settings)
             running = asyncio.create_task(worker.run())
             await started.wait()
             while not await list_workers(store, NOW):
@@ -63,6 +67,23 @@ def test_workers_are_listed_with_what_they_take_and_how_busy_they_are(rota: RunR
     assert (worker["busy_count"], worker["labels"]) == (1, ["v2"])
     assert row.split()[:2] == [worker["id"], worker["host"]]
     assert rota("workers").out == "0 workers\n"  # it has withdrawn its sign
+
+
+def test_kinds_are_listed_with_the_fields_of_their_payloads(rota: RunRota) -> None:
+    rota("jobs", "create", "a letter", "--kind", "hold", "--queue", "mail")
+    commands = (("kinds", "list"), ("kinds", "show", "log.message"), ("kinds", "show", "unknown"))
+    also = {"log.message": BUILT_IN["log.message"]}
+    listed, shown, unknown = look_while_a_worker_runs(rota, *commands, also=also)
+    rows = {line.split()[0]: line.split() for line in listed.out.splitlines()}
+    assert rows["log.message"][1:] == [
+        *("yes", "default", "5", "no"),
+        *("message", "level", "fields", "-"),
+    ]
+    assert listed.out.splitlines()[-1].endswith(" kinds")
+    assert "Served by a worker now    yes\n" in shown.out
+    assert "Payload, as JSON Schema:" in shown.out
+    assert "About" not in shown.out
+    assert (unknown.status, unknown.out) == (3, "")
 
 
 def record(*actions: str) -> None:
