@@ -69,7 +69,7 @@ async def test_everything_is_there_afterwards_and_the_mark_is_gone() -> None:
     source, target = await filled(), SmallPortions()
     report = await copy(source, target)
     expect_same(await dump_all(target), await dump_all(source))
-    assert (report.tally.job_count, report.tally.document_count) == (8, 3)
+    assert (report.content.job_count, report.content.document_count) == (8, 3)
     assert not report.is_resumed
 
 
@@ -79,12 +79,12 @@ async def test_leftovers_of_an_abandoned_copy_are_not_copied() -> None:
     await source.write_each([DocumentWrite(PROBE, "target", None, b"left behind")])
     report = await copy(source, target)
     expect_same(await dump_all(target), before)
-    assert report.tally.document_count == 3
+    assert report.content.document_count == 3
     assert await source.read(PROBE, ["target"]), "the source is only read"
 
 
 async def test_an_empty_store_is_copied_too() -> None:
-    assert (await copy(MemoryStore(), MemoryStore())).tally.job_count == 0
+    assert (await copy(MemoryStore(), MemoryStore())).content.job_count == 0
 
 
 async def test_progress_is_reported() -> None:
