@@ -152,4 +152,5 @@ def test_a_wheel_with_the_server_extra_runs_rota_up_and_the_first_screen(
         status, page = up.ask("/admin")
         assert (status, "<title>" in page) == (200, True)
         assert up.stop(signal.SIGINT) == 0
-    assert run_first_screen(programs, tmp_path) == ["$ rota up tasks:app", "python"]
+    (first := tmp_path / "first").mkdir()
+    assert run_first_screen(programs, first) == ["$ rota up tasks:app", "python"]
