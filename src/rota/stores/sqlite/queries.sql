@@ -496,10 +496,11 @@ FROM jobs WHERE true
 -- name: list_unsuccessful
 -- For the status PENDING, FAILED or BLOCKED.
 FROM jobs INDEXED BY jobs_held_up
-WHERE status IN ('PENDING', 'FAILED', 'BLOCKED') AND status = ?3
+WHERE (status = 'PENDING' OR status = 'FAILED' OR status = 'BLOCKED') AND status = ?3
 
 -- name: list_dead
-FROM jobs INDEXED BY jobs_dead WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
+FROM jobs INDEXED BY jobs_dead
+WHERE status = 'FAILED' AND (ending = 'exhausted' OR ending = 'lost')
 
 -- name: list_recurring
 -- For jobs that recur, of one status.
@@ -580,7 +581,7 @@ FROM (
     UNION ALL
     SELECT queue, 0, 0, 0, 0, count(*), NULL
     FROM jobs INDEXED BY jobs_dead
-    WHERE ending IN ('exhausted', 'lost') AND status = 'FAILED'
+    WHERE status = 'FAILED' AND (ending = 'exhausted' OR ending = 'lost')
         AND (?2 IS NULL OR tenant = ?2)
     GROUP BY queue
 )

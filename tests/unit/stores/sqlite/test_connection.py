@@ -19,8 +19,8 @@ from rota.stores.sqlite.store import SqliteStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import NOW, a_request
 
-LATER = read_migration("0006_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
-BREAKING = read_migration("0007_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
+LATER = read_migration("0007_later.sql", "-- compatible: yes\nCREATE TABLE later (a);\n")
+BREAKING = read_migration("0008_breaking.sql", "-- compatible: no\nDROP TABLE documents;\n")
 
 
 @pytest.fixture
@@ -166,7 +166,8 @@ def test_the_schema_is_brought_up_to_date_once() -> None:
         (3, "results"),
         (4, "newest_last"),
         (5, "dead_letters"),
-        (6, "later"),
+        (6, "cheaper_conditions"),
+        (7, "later"),
     ]
 
 
