@@ -232,7 +232,7 @@ def decide_hand_back(job: Job, now: datetime) -> Change:
 
 
 def decide_cancel(job: Job, reason: str, now: datetime, *, ends_series: bool = True) -> Change:
-    """An operator cancels the job, in any state: the job and its series end.
+    """An operator cancels a job that has not ended: the job and its series end.
 
     A READY job is leased and ended in the same change. A PENDING one becomes BLOCKED. An ended one
     raises IllegalMoveError.

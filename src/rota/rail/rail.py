@@ -233,7 +233,7 @@ class Rail:
         who: str | None = None,
         why: str | None = None,
     ) -> RailJob:
-        """Cancel a job in any state. For a series, any of its job ids will do, and the series ends.
+        """Cancel a job that has not ended, and its series; any job id of the series will do.
 
         With ``ends_series=False`` only the current occurrence is cancelled. Raises JobEndedError
         when nothing is left to cancel.
