@@ -76,8 +76,10 @@ def _read_number(node: ast.AST) -> Any:
 def _compute(compute: Callable[[float, float], float], left: float, right: float) -> float:
     try:
         return compute(left, right)
-    except ArithmeticError as error:
+    except ZeroDivisionError as error:
         raise InvalidInputError("a division by zero", {"field": "schedule"}) from error
+    except OverflowError as error:
+        raise InvalidInputError("a number that is too large", {"field": "schedule"}) from error
 
 
 def _last_name(function: ast.expr) -> str:
@@ -100,7 +102,7 @@ def as_seconds(value: Any) -> float | None:
         return None
     try:
         return timedelta(*value.args, **value.kwargs).total_seconds()
-    except (TypeError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -351,11 +351,11 @@ def duplicate(
 
 
 def _read_changes(changed: Changed, session: ZonedSession) -> dict[str, Any]:
-    changes = given(**vars(changed))
+    changes, zone = given(**vars(changed)), session.local.zone
     if changed.payload is not None:
         changes["payload"] = read_json(changed.payload, "--payload")
     if changed.run_at is not None:
-        changes["run_at"] = read_moment(changed.run_at, session.local.zone, "--run-at")
+        changes["run_at"] = read_moment(changed.run_at, zone, "--run-at")
     return changes
 
 

@@ -256,9 +256,11 @@ class TenantSession(Session):
         try:
             return self.ask("POST", "jobs", "bulk", body={"jobs": [body]}, makes=True)
         except InvalidInputError as error:
-            field = str(error.details.get("field", "")).removeprefix(_ONE_OF_A_LIST)
-            message = error.message.replace(_ONE_OF_A_LIST, "")
-            raise InvalidInputError(message, {**error.details, "field": field}) from error
+            field = str(error.details.get("field"))
+            if not field.startswith(_ONE_OF_A_LIST):
+                raise
+            details = {**error.details, "field": field.removeprefix(_ONE_OF_A_LIST)}
+            raise InvalidInputError(error.message.replace(_ONE_OF_A_LIST, ""), details) from error
 
 
 @Parameter(name="*", group="Where")

@@ -42,15 +42,15 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
     """One task: its standing, and its next occurrences before and after.
 
     ``standing`` is new, kept, changed or removed. ``is_interrupted``: it was running when its
-    instance died, and would start at once.
+    scheduler died, and would start at once.
     """
 
     name: str
     standing: str
-    is_interrupted: bool = False
-    changes: tuple[FieldChange, ...] = ()
-    occurrences_before: tuple[datetime, ...] = ()
-    occurrences_after: tuple[datetime, ...] = ()
+    is_interrupted: bool
+    changes: tuple[FieldChange, ...]
+    occurrences_before: tuple[datetime, ...]
+    occurrences_after: tuple[datetime, ...]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -122,7 +122,10 @@ def _list_tasks(
         PlannedTask(
             name=stored.name,
             standing="removed",
+            is_interrupted=False,
+            changes=(),
             occurrences_before=upcoming(stored.state.cron_expression),
+            occurrences_after=(),
         )
         for stored in decided.removed
     )

@@ -98,6 +98,8 @@ async def test_at_most_two_days_are_shown(neighbours: Neighbours) -> None:
         ("since=soon", "since"),
         ("until=2026-05-01", "until"),
         ("until=0001-01-01T00:00:00Z", "until"),
+        ("since=0001-01-01T00:00:00Z&until=0001-01-01T01:00:00Z", "until"),
+        ("until=9999-12-31T23:59:59Z", "until"),
         ("minutes=5", "minutes"),
     ],
 )

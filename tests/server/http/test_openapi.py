@@ -82,6 +82,11 @@ def test_limits_are_said() -> None:
     assert DOCUMENT["components"]["schemas"]["NewJob"]["additionalProperties"] is False
 
 
+def test_a_plan_of_tasks_says_that_each_task_has_all_its_fields() -> None:
+    shape = DOCUMENT["components"]["schemas"]["PlannedTask"]
+    assert shape["required"] == [*shape["properties"]]
+
+
 def test_a_query_is_described_as_parameters_and_not_as_a_shape() -> None:
     parameters = {each["name"]: each for each in DOCUMENT["paths"][JOBS]["get"]["parameters"]}
     assert list(parameters) == [

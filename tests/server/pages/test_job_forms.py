@@ -168,6 +168,8 @@ async def test_a_job_is_created_from_the_form_of_its_kind(
     assert 'name="queue" type="text" value="mail"' in form
     sent = {"kind": "parcel.send", "as": "fields", "name": "Parcel", "queue": "mail"}
     sent |= {"priority": "8", "max_attempts": "2", "run_at": "2026-10-24T08:30", "key": "p-7"}
+    deep = await pages.post("/admin/jobs/new", data=sent | {"payload.order": "[" * 2_000})
+    assert (deep.status_code, "payload.order must be" in deep.text) == (400, True)
     wrong = sent | {"payload.order": "seven", "payload.to.city": "Ghent", "why": "lost one"}
     refused = await pages.post("/admin/jobs/new", data=wrong)
     assert refused.status_code == 400
@@ -194,6 +196,8 @@ async def test_a_kind_without_a_schema_takes_json(
     sent |= {"max_attempts": "3", "payload": '{"a": 1'}
     refused = await pages.post("/admin/jobs/new", data=sent)
     assert "payload must be JSON" in refused.text
+    deep = await pages.post("/admin/jobs/new", data=sent | {"payload": '{"a":' * 2_000})
+    assert (deep.status_code, "payload must be JSON" in deep.text) == (400, True)
     await pages.post("/admin/jobs/new", data=sent | {"payload": '{"a": [1]}'})
     (job,) = await list_jobs(store, "other")
     assert job.payload == {"a": [1]}

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from tests.browser.stage.story import HOUR, MINUTE, Story
 
+from rota.errors import InvalidRequestError
 from rota.jobs import PAUSED_UNTIL, Ending, JobState, JobStatus, RetryPolicy
 from rota.jobs.record import BackoffStrategy, Deferral
 from rota.ops.overview import Alarm
@@ -15,6 +16,7 @@ from rota.server.pages.formats import (
     format_instant,
     format_length,
     format_local,
+    read_wall,
     show_json,
     show_text,
 )
@@ -70,6 +72,12 @@ def test_an_instant_is_formatted_in_utc_and_in_a_zone() -> None:
     assert format_instant(NOW.astimezone(BERLIN)) == "2026-10-23 09:41:20 UTC"
     assert format_local(NOW, BERLIN) == "Fri 2026-10-23 11:41:20 CEST"
     assert format_local(NOW.replace(second=0), BERLIN) == "Fri 2026-10-23 11:41 CEST"
+
+
+@pytest.mark.parametrize("text", ["x", "0001-01-01T00:00", "0001-01-01T00:00+05:00"])
+def test_a_text_that_is_not_a_time_in_the_calendar_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="since must be a date and a time"):
+        read_wall(text, "since", BERLIN)
 
 
 def test_an_occurrence_names_the_day_in_utc_only_where_it_is_another() -> None:

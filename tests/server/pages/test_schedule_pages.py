@@ -182,7 +182,8 @@ async def test_a_backfill_is_previewed_and_created(story: Story, pages: httpx2.A
     done = await pages.post(url, data={**given, "action": "create", "why": "outage"})
     assert done.headers["location"].endswith("done=backfilled&count=7")
     assert "No occurrence in this range needs a job" in (await pages.post(url, data=given)).text
-    for bad in ({"since": "x", "until": "y"}, {**given, "since": "2026-10-23T09:30Z"}):
+    for since in ("x", "2026-10-23T09:30Z", "0001-01-01T00:00+05:00"):
+        bad = {**given, "since": since}
         assert "No job was created" in (await pages.post(url, data=bad)).text
 
 

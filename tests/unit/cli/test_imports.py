@@ -219,6 +219,21 @@ sender.add_periodic_task(10, add.s())
     assert len(declared(imported)) == 2
 
 
+@pytest.mark.parametrize(
+    ("schedule", "reason"),
+    [
+        ("timedelta(seconds=1e999)", "is neither crontab(...) nor a length of time"),
+        ("timedelta(seconds=1e999 - 1e999)", "is neither crontab(...) nor a length of time"),
+        ("60 / 0", "a division by zero"),
+        (f"{'9' * 400} / 3", "a number that is too large"),
+    ],
+)
+def test_a_celery_schedule_that_is_not_a_number_is_left_out(schedule: str, reason: str) -> None:
+    text = f"beat_schedule = {{'a': {{'task': 'p.a', 'schedule': {schedule}}}}}"
+    (left_out,) = read_celery(text, None).unreadable
+    assert left_out.reason.endswith(reason)
+
+
 def test_celery_settings_may_be_json() -> None:
     text = """{"timezone": "UTC", "beat_schedule": {
         "a": {"task": "p.a", "schedule": 90},

@@ -1,6 +1,6 @@
 """The overview: counts, queues, workers and throughput."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import add
 from typing import Annotated, Literal
@@ -226,14 +226,15 @@ async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
 
 _RESOLUTIONS = {"minute": MINUTES, "hour": HOURS}
 _DEFAULT_RANGES = {"minute": SHOWN_FOR, "hour": timedelta(days=1)}
+_FIRST = datetime.min.replace(tzinfo=UTC) + HOURS.kept_for
+_LAST = datetime.max.replace(tzinfo=UTC) - HOURS.covered
 
 
 def _choose(asked: ThroughputChoice, now: datetime) -> tuple[datetime, datetime]:
     until = asked.until or now
-    try:
-        since = asked.since or until - _DEFAULT_RANGES[asked.step]
-    except OverflowError:
-        raise InvalidRequestError("until", "is before the first supported date") from None
+    if not _FIRST < until < _LAST:
+        raise InvalidRequestError("until", "is too close to the first or the last supported date")
+    since = asked.since or until - _DEFAULT_RANGES[asked.step]
     if since >= until:
         raise InvalidRequestError("since", "must be before until")
     if until - since > _RESOLUTIONS[asked.step].kept_for:

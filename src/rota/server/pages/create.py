@@ -259,7 +259,7 @@ def _read_payload(sheet: Sheet) -> Any:
         return sheet.form.read(sheet.texts)
     try:
         return msgspec.json.decode(sheet.texts.get(_WHOLE, ""))
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidJobError(_WHOLE, f"must be JSON: {error}") from error
 
 

@@ -101,12 +101,13 @@ def read_wall(text: str, field: str, zone: tzinfo) -> datetime:
     """A time as browsers send it: the wall time in the zone."""
     try:
         wall = datetime.fromisoformat(text)
-    except ValueError as error:
+        if wall.tzinfo is not None:
+            return wall.astimezone(UTC)
+        (at,) = instants_of(wall, zone, gap="shift", fold="first")
+    except (ValueError, OverflowError) as error:
         reason = f'must be a date and a time such as 2027-03-28T09:00, got "{text[:40]}"'
         raise InvalidRequestError(field, reason) from error
-    if wall.tzinfo is not None:
-        return wall.astimezone(UTC)
-    return next(iter(instants_of(wall, zone, gap="shift", fold="first")))
+    return at
 
 
 def write_json(value: object) -> str:

@@ -94,7 +94,7 @@ class Field(NamedTuple):
     def _read_json(self, text: str) -> Any:
         try:
             value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             value, reason = UNSET, f"must be JSON: {error}"
         else:
             reason = ""

@@ -282,6 +282,26 @@ def test_an_update_without_a_change_is_refused(rota: RunRota, created: Create) -
     assert outcome.error["message"].startswith("nothing changes: give --priority")
 
 
+def test_an_invalid_store_is_the_same_error_for_every_queue(rota: RunRota) -> None:
+    plain, other = (
+        rota("jobs", "create", "job", "--queue", queue, "--store", "nope://x", "--json").error
+        for queue in ("mail", "Mail.X")
+    )
+    assert plain["type"] == "InvalidStoreUrlError"
+    assert other == plain
+
+
+@pytest.mark.parametrize("verb", ["update", "retry", "duplicate"])
+def test_an_unknown_zone_is_refused_though_no_time_is_read_in_it(
+    rota: RunRota, created: Create, verb: str
+) -> None:
+    job_id = created("job")
+    outcome = rota("jobs", verb, job_id, "--priority", "3", "--zone", "Mars/Base")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == 'error: Unknown time zone "Mars/Base"\n'
+    assert len(rota("jobs", "list", "--json").document["items"]) == 1
+
+
 @pytest.mark.parametrize("verb", ["show", "delete", "cancel", "retry", "duplicate", "run-now"])
 def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
     rota("store", "migrate")
