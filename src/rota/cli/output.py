@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 from cyclopts import Parameter
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from rota.clock.protocol import Clock
@@ -158,6 +157,8 @@ def print_facts(console: Console, title: tuple[str, str], facts: Iterable[tuple[
 
 
 def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], width: int) -> None:
+    from rich.table import Table  # noqa: PLC0415 - not every command prints a table
+
     table = Table(box=None, padding=(0, GUTTER, 0, 0), header_style="bold", pad_edge=False)
     for name in header[:-1]:
         table.add_column(name, no_wrap=True, overflow="ignore")

@@ -1,7 +1,6 @@
 """The address of a sharded store: named addresses of ordinary stores, the home shard first."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,8 @@ def _read_list(url: str, rest: str) -> list[tuple[str, Any]]:
 
 
 def _read_file(url: str, rest: str) -> list[tuple[str, Any]]:
+    import tomllib  # noqa: PLC0415 - most addresses name no file
+
     path = Path(rest.removeprefix("///"))
     if not rest.startswith("///") or not path.name:
         raise InvalidStoreUrlError(
