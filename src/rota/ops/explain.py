@@ -34,6 +34,7 @@ from rota.ops.explanation import (
     format_job,
     read_facts,
 )
+from rota.ops.polled import explain_polled
 from rota.ops.reasons import (
     describe_catch_up,
     describe_future,
@@ -433,8 +434,6 @@ async def explain_job(store: RailStore, clock: Clock, tenant: str, job_id: JobId
     try:
         facts = await read_facts(store, now, tenant, job_id)
     except (JobNotFoundError, InvalidJobError):
-        from rota.ops.polled import explain_polled  # noqa: PLC0415 - loads the poller
-
         polled = await explain_polled(store, now, tenant, str(job_id))
         if polled is None:
             raise

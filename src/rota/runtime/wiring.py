@@ -15,8 +15,7 @@ from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.ops.store_comparison import refuse_unfinished
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.opened import OpenStore
-from rota.stores.shards.address import PREFIX as SHARDS
-from rota.stores.shards.address import read_address as read_shards
+from rota.stores.shards import PREFIX as SHARDS
 
 Settings = TypeVar("Settings")
 
@@ -61,7 +60,7 @@ def is_missing(url: str) -> bool:
     False when that cannot be found out: ``open_store`` then raises the reason.
     """
     if url.startswith(SHARDS):
-        return any(map(is_missing, read_shards(url).values()))
+        return any(map(is_missing, _read_shards(url).values()))
     scheme, _, rest = url.partition("://")
     try:
         return scheme == "sqlite" and not _sqlite_path(url, rest).exists()
@@ -135,11 +134,17 @@ def find_backend(url: str) -> Backend:
     )
 
 
+def _read_shards(url: str) -> dict[str, str]:
+    from rota.stores.shards.address import read_address  # noqa: PLC0415 - loads a reader of TOML
+
+    return read_address(url)
+
+
 def _shards(url: str) -> Backend:
     from rota.stores.shards.merge import merge_inspections  # noqa: PLC0415 - as below
     from rota.stores.shards.store import ShardedStore  # noqa: PLC0415 - other stores do not need it
 
-    backends = {name: find_backend(address) for name, address in read_shards(url).items()}
+    backends = {name: find_backend(address) for name, address in _read_shards(url).items()}
 
     async def inspect() -> StoreInspection:
         found = {name: await each.inspect() for name, each in backends.items()}

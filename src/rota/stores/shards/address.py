@@ -1,12 +1,13 @@
 """The address of a sharded store: named addresses of ordinary stores, the home shard first."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from rota.errors import InvalidStoreUrlError
+from rota.stores.shards import PREFIX
 
-PREFIX = "shards:"
 EXAMPLE = "shards:one=postgresql://a.example/rota|two=postgresql://b.example/rota"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -44,8 +45,6 @@ def _read_list(url: str, rest: str) -> list[tuple[str, Any]]:
 
 
 def _read_file(url: str, rest: str) -> list[tuple[str, Any]]:
-    import tomllib  # noqa: PLC0415 - most addresses name no file
-
     path = Path(rest.removeprefix("///"))
     if not rest.startswith("///") or not path.name:
         raise InvalidStoreUrlError(
