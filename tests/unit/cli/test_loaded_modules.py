@@ -44,6 +44,20 @@ def test_the_version_loads_nothing_but_itself(tmp_path: Path) -> None:
     assert modules == {"rota.cli", "rota.cli.main"}
 
 
+def test_garbage_is_collected_from_when_the_command_runs(tmp_path: Path) -> None:
+    (tmp_path / "told.py").write_text(
+        "import gc\n\nprint(gc.isenabled(), gc.get_freeze_count() > 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "plan", "told:app"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[0] == b"True True"
+
+
 def test_help_loads_no_command(tmp_path: Path) -> None:
     packages, modules = loaded_by(tmp_path, "--help")
     assert not modules & COMMANDS
