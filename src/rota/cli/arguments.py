@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -20,8 +19,7 @@ from rota.triggers.dst_notes import describe_change
 from rota.triggers.zone import instants_of, load_zone, transition_around
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenZone:
+class ChosenZone(msgspec.Struct, frozen=True):
     """A zone, and how it came to be the one."""
 
     zone: ZoneInfo

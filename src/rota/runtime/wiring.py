@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from rota.clock.corrected import CorrectedClock
 from rota.clock.protocol import Clock
@@ -105,8 +107,7 @@ async def open_clock(store: StoreWithClock) -> AsyncIterator[Clock]:
         yield clock
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """The functions of one backend, for a valid address and with the driver loaded."""
 
     open: Callable[[], Awaitable[OpenStore]]
