@@ -11,7 +11,6 @@ from typing import Any, BinaryIO, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-import tzlocal
 
 from rota.clock.duration import read_duration as parse_duration
 from rota.errors import InvalidInputError, InvalidZoneError, invalid
@@ -34,6 +33,9 @@ def choose_zone(name: str | None) -> ChosenZone:
     """The zone of that name; without one the host's, or UTC when the host's has no name."""
     if name is not None:
         return ChosenZone(load_zone(name), "given")
+
+    import tzlocal  # noqa: PLC0415 - not every command shows wall times
+
     try:
         return ChosenZone(load_zone(tzlocal.get_localzone_name() or ""), "host")
     except (InvalidZoneError, ZoneInfoNotFoundError):

@@ -1,7 +1,6 @@
 """What a command prints: text, tables, JSON documents, errors, instants and durations."""
 
 import io
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -84,8 +83,8 @@ def make_terminal(
         sys.stdout.reconfigure(errors="backslashreplace")
     return Terminal(
         clock or SystemClock(),
-        out or PipeConsole(highlight=False, markup=False),
-        err or PipeConsole(highlight=False, markup=False, stderr=True),
+        out or PipeConsole(highlight=False, markup=False, emoji=False),
+        err or PipeConsole(highlight=False, markup=False, emoji=False, stderr=True),
     )
 
 
@@ -114,6 +113,8 @@ def print_verbatim(console: Console, text: Text) -> None:
 
 def print_json(console: Console, document: Mapping[str, Any]) -> None:
     """Print a JSON document that any terminal can show: every control character is escaped."""
+    import json  # noqa: PLC0415 - people do not read it
+
     text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
     print_verbatim(console, Text(text))
 
