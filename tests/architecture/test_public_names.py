@@ -1,7 +1,9 @@
 """What may be relied on: the reference lists exactly the names that the packages export."""
 
+import ast
 import importlib
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -47,6 +49,15 @@ def test_every_exported_name_exists() -> None:
         if not hasattr(importlib.import_module(package), name)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("stub", sorted(ROOT.glob("src/**/__init__.pyi")))
+def test_type_checkers_read_the_names_that_a_package_imports_when_they_are_used(stub: Path) -> None:
+    tree = ast.parse(stub.read_text(encoding="utf-8"))
+    imported = {
+        it.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for it in node.names
+    }
+    assert imported == exported(".".join(stub.parent.relative_to(ROOT / "src").parts))
 
 
 def test_every_public_name_is_described_on_a_page_of_the_reference() -> None:

@@ -5,14 +5,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-import tzlocal
 
 from rota.clock.duration import read_duration as parse_duration
 from rota.errors import InvalidInputError, InvalidZoneError, invalid
@@ -20,8 +18,7 @@ from rota.triggers.dst_notes import describe_change
 from rota.triggers.zone import instants_of, load_zone, transition_around
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenZone:
+class ChosenZone(msgspec.Struct, frozen=True):
     """A zone, and how it came to be the one."""
 
     zone: ZoneInfo
@@ -36,6 +33,9 @@ def choose_zone(name: str | None) -> ChosenZone:
     """The zone of that name; without one the host's, or UTC when the host's has no name."""
     if name is not None:
         return ChosenZone(load_zone(name), "given")
+
+    import tzlocal  # noqa: PLC0415 - not every command shows wall times
+
     try:
         return ChosenZone(load_zone(tzlocal.get_localzone_name() or ""), "host")
     except (InvalidZoneError, ZoneInfoNotFoundError):

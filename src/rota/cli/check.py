@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
+from rota.cli.bounds import bounds
 from rota.cli.options import StoreOption, several
 from rota.cli.output import PLAIN, Output
 from rota.clock.protocol import Clock
@@ -29,12 +29,12 @@ LateOption = Annotated[
     float,
     Parameter(
         metavar="SECONDS",
-        validator=Number(gt=0, lte=31_536_000),
+        validator=bounds(above=0, most=31_536_000),
         help="How long a job may be due before it is late.",
     ),
 ]
 AcceptableOption = Annotated[
-    int, Parameter(metavar="NUMBER", validator=Number(gte=0), help="How many are acceptable.")
+    int, Parameter(metavar="NUMBER", validator=bounds(least=0), help="How many are acceptable.")
 ]
 TenantOption = Annotated[
     list[str] | None,

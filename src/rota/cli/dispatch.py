@@ -4,6 +4,7 @@ A command returns False when what it checked has problems, or the exit status it
 when it cannot do its work.
 """
 
+import gc
 import os
 import sys
 import traceback
@@ -134,11 +135,22 @@ def _call(tokens: list[str], terminal: Terminal) -> int:
         chosen = bound.arguments.get(name, parameter.default)
         if isinstance(chosen, Output):
             bound.arguments[name] = chosen.on(terminal)
+    _collect_garbage()
     offered = {"terminal": terminal, "console": terminal.out}
     result = command(*bound.args, **bound.kwargs, **{name: offered[name] for name in wanted})
     if type(result) is int:
         return result
     return PROBLEMS if result is False else OK
+
+
+def _collect_garbage() -> None:
+    """Collect garbage from now on, if the program has not done so while it loaded itself.
+
+    What is loaded lives as long as the process, and is never searched.
+    """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _explain_usage(error: CycloptsError) -> str:

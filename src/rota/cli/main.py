@@ -1,5 +1,6 @@
 """The program ``rota``. Answers ``--version`` before anything heavy is imported."""
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     if tokens == ["--version"]:
         print(__version__)
         return 0
-    from rota.cli.dispatch import run_command  # noqa: PLC0415 - loads cyclopts and rich
+    gc.disable()  # loading makes no garbage, but much to search for it
+    try:
+        from rota.cli.dispatch import run_command  # noqa: PLC0415 - loads cyclopts and rich
 
-    return run_command(tokens)
+        return run_command(tokens)
+    finally:
+        gc.enable()

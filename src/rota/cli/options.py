@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from zoneinfo import available_timezones
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rota.cli.arguments import check_argument, given, read_json
+from rota.cli.bounds import bounds
 from rota.errors import InvalidInputError, invalid
 from rota.jobs.job_state import JobState, parse_states
 from rota.triggers.cron import Dialect
@@ -34,7 +34,7 @@ def several(name: str, metavar: str, text: str) -> Parameter:
 
 def number(least: int, most: int, text: str) -> Parameter:
     """An option whose value is a number within limits."""
-    return Parameter(metavar="NUMBER", validator=Number(gte=least, lte=most), help=text)
+    return Parameter(metavar="NUMBER", validator=bounds(least=least, most=most), help=text)
 
 
 def _zone_names(_context: object) -> Sequence[str]:
@@ -61,7 +61,7 @@ CountOption = Annotated[
     Parameter(
         name=["--count", "-n"],
         metavar="NUMBER",
-        validator=Number(gte=1, lte=MOST_OCCURRENCES),
+        validator=bounds(least=1, most=MOST_OCCURRENCES),
         help=f"How many occurrences, 1 to {MOST_OCCURRENCES}.",
     ),
 ]

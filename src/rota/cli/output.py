@@ -1,7 +1,6 @@
 """What a command prints: text, tables, JSON documents, errors, instants and durations."""
 
 import io
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -14,7 +13,6 @@ from zoneinfo import ZoneInfo
 from cyclopts import Parameter
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from rota.clock.protocol import Clock
@@ -85,8 +83,8 @@ def make_terminal(
         sys.stdout.reconfigure(errors="backslashreplace")
     return Terminal(
         clock or SystemClock(),
-        out or PipeConsole(highlight=False, markup=False),
-        err or PipeConsole(highlight=False, markup=False, stderr=True),
+        out or PipeConsole(highlight=False, markup=False, emoji=False),
+        err or PipeConsole(highlight=False, markup=False, emoji=False, stderr=True),
     )
 
 
@@ -115,6 +113,8 @@ def print_verbatim(console: Console, text: Text) -> None:
 
 def print_json(console: Console, document: Mapping[str, Any]) -> None:
     """Print a JSON document that any terminal can show: every control character is escaped."""
+    import json  # noqa: PLC0415 - people do not read it
+
     text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
     print_verbatim(console, Text(text))
 
@@ -158,6 +158,8 @@ def print_facts(console: Console, title: tuple[str, str], facts: Iterable[tuple[
 
 
 def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], width: int) -> None:
+    from rich.table import Table  # noqa: PLC0415 - not every command prints a table
+
     table = Table(box=None, padding=(0, GUTTER, 0, 0), header_style="bold", pad_edge=False)
     for name in header[:-1]:
         table.add_column(name, no_wrap=True, overflow="ignore")

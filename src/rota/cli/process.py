@@ -6,12 +6,12 @@ from datetime import tzinfo
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 from msgspec.structs import replace
 
 from rota.app import Rota
 from rota.auth.binding import check_binding
 from rota.cli.arguments import read_duration
+from rota.cli.bounds import bounds
 from rota.cli.event_lines import reporting
 from rota.cli.options import flag, number, value
 from rota.cli.output import Terminal
@@ -102,7 +102,7 @@ class ListenOptions:
         Parameter(
             metavar="NUMBER",
             env_var="ROTA_PORT",
-            validator=Number(gte=0, lte=65535),
+            validator=bounds(least=0, most=65535),
             help="The port to listen on; 0 picks a free one.",
         ),
     ] = DEFAULT_PORT

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from rota.cli.arguments import (
     check_argument,
@@ -17,6 +16,7 @@ from rota.cli.arguments import (
     read_json,
     read_moment,
 )
+from rota.cli.bounds import bounds
 from rota.cli.options import (
     DryRunOption,
     LimitOption,
@@ -264,7 +264,7 @@ def preview(
         Parameter(
             name=["--count", "-n"],
             metavar="NUMBER",
-            validator=Number(gte=1, lte=100),
+            validator=bounds(least=1, most=100),
             help="How many occurrences.",
         ),
     ] = 5,

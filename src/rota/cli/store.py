@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -15,6 +14,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from rota.cli.bounds import bounds
 from rota.cli.options import StoreOption, flag, value
 from rota.cli.output import NOTHING, PLAIN, Output, Terminal, count_of, print_facts
 from rota.cli.progress import Bars
@@ -230,7 +230,7 @@ LockTimeoutOption = Annotated[
     float,
     Parameter(
         metavar="SECONDS",
-        validator=Number(gt=0, lte=86_400),
+        validator=bounds(above=0, most=86_400),
         help="How long to wait while others keep the store locked.",
     ),
 ]

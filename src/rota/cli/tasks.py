@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from rota.cli.arguments import ask_about
+from rota.cli.bounds import bounds
 from rota.cli.options import WhyOption, flag, value
 from rota.cli.output import (
     NOTHING,
@@ -118,7 +118,7 @@ TasksReference = Annotated[
 ]
 TaskArgument = Annotated[str, value("NAME", "The name of the task.")]
 LimitOption = Annotated[
-    int, Parameter(metavar="NUMBER", validator=Number(gte=1), help="How many to list at most.")
+    int, Parameter(metavar="NUMBER", validator=bounds(least=1), help="How many to list at most.")
 ]
 MatchOption = Annotated[str | None, value("TEXT", "Only tasks whose name contains this text.")]
 AtOption = Annotated[

@@ -7,13 +7,13 @@ from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from rota.cli.arguments import format_instant
+from rota.cli.bounds import bounds
 from rota.cli.job_tables import STYLES, WAITING, read_state
 from rota.cli.options import flag
 from rota.cli.output import (
@@ -205,7 +205,7 @@ EveryOption = Annotated[
     float,
     Parameter(
         metavar="SECONDS",
-        validator=Number(gte=0.5, lte=3600),
+        validator=bounds(least=0.5, most=3600),
         help="Seconds between two refreshes.",
     ),
 ]

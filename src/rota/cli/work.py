@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 from msgspec.structs import replace
 
+from rota.cli.bounds import bounds
 from rota.cli.options import AppArgument, flag, number, several, value
 from rota.cli.output import GivenTerminal
 from rota.cli.process import ProcessOptions, load_app
@@ -111,7 +111,7 @@ class MetricsOptions:
         Parameter(
             metavar="NUMBER",
             env_var="ROTA_METRICS_PORT",
-            validator=Number(gte=0, lte=65535),
+            validator=bounds(least=0, most=65535),
             help="Serve the metrics of this process to Prometheus on this port; 0 picks a free "
             "one. Default: off. A server shows the totals of all workers in any case.",
         ),

@@ -80,7 +80,8 @@ async def _reach_server(address: ServerAddress) -> AsyncIterator[Client]:
 async def _reach_store(address: StoreAddress, clock: Clock | None) -> AsyncIterator[Client]:
     """A client of the service in this process, without rate limits: it is the only caller."""
     from rota.runtime.wiring import open_clock, open_store  # noqa: PLC0415 - a server needs none
-    from rota.server import GuardSettings, ServerSettings, create_app  # noqa: PLC0415 - as above
+    from rota.server import GuardSettings, ServerSettings  # noqa: PLC0415 - as above
+    from rota.server.rest import create_api  # noqa: PLC0415 - as above
 
     unlimited = GuardSettings(token_rate=None, stranger_rate=None, body_within=None)
     settings = ServerSettings(guarding=unlimited, longest_body=LONGEST_BODY)
@@ -89,7 +90,7 @@ async def _reach_store(address: StoreAddress, clock: Clock | None) -> AsyncItera
         if clock is None or keeps_real_time(clock):
             clock = await stack.enter_async_context(open_clock(store))
         caller = Caller(tenant=address.tenant, scopes=EVERY_SCOPE, who=address.who)
-        app = create_app(store, _Vouching(caller), settings=settings, clock=clock)
+        app = create_api(store, _Vouching(caller), settings, clock)
         http = httpx2.AsyncClient(
             transport=httpx2.ASGITransport(app), base_url=IN_PROCESS, headers=_bearer("in-process")
         )

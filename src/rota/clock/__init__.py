@@ -3,23 +3,19 @@
 Only this package reads the machine's time.
 """
 
-from rota.clock.corrected import CorrectedClock
-from rota.clock.idle import in_flight
-from rota.clock.loop_watch import LoopWatch, Stall
-from rota.clock.protocol import Clock
-from rota.clock.system import SystemClock
-from rota.clock.timeout import Timeout, timeout_after, timeout_at
-from rota.clock.virtual import VirtualClock
+from rota.lazy import offer
 
-__all__ = [
-    "Clock",
-    "CorrectedClock",
-    "LoopWatch",
-    "Stall",
-    "SystemClock",
-    "Timeout",
-    "VirtualClock",
-    "in_flight",
-    "timeout_after",
-    "timeout_at",
-]
+_MODULES = {
+    "Clock": "protocol",
+    "CorrectedClock": "corrected",
+    "LoopWatch": "loop_watch",
+    "Stall": "loop_watch",
+    "SystemClock": "system",
+    "Timeout": "timeout",
+    "VirtualClock": "virtual",
+    "in_flight": "idle",
+    "timeout_after": "timeout",
+    "timeout_at": "timeout",
+}
+__all__ = [*_MODULES]  # noqa: PLE0604 - all of them are strings
+__getattr__ = offer(__name__, _MODULES)

@@ -8,8 +8,7 @@ from rota.fleet.presence import PolledDocument, PollerPresence, list_pollers
 from rota.jobs import Job, JobStatus
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.explanation import Answer, Explanation, Finding, Reason, format_duration, show
-from rota.poller import PolledJobs
-from rota.poller.jobs import DEFAULT_QUEUE, wakes_at
+from rota.poller.jobs import DEFAULT_QUEUE, PolledJobs, wakes_at
 from rota.stores.protocol import DocumentStore
 
 _QUEUE = "queue "

@@ -5,7 +5,6 @@ not read the whole log.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -72,8 +71,7 @@ class AuditContext(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TenantAudit:
+class TenantAudit(msgspec.Struct, frozen=True):
     """An ``AuditContext`` for a tenant without a rail."""
 
     store: DocumentStore

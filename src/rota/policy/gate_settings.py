@@ -1,7 +1,6 @@
 """The stored gate settings: quiet hours and maintenance windows as one gate and as documents."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
@@ -26,8 +25,7 @@ from rota.policy.quiet_hours import (
 from rota.triggers.zone import load_zone
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The jobs a maintenance window applies to: a tenant's, a queue's or, with neither, all."""
 
     tenant: str | None = None
@@ -50,8 +48,7 @@ class Scope:
 EVERYTHING = Scope()
 
 
-@dataclass(frozen=True, slots=True)
-class TenantQuietHours:
+class TenantQuietHours(msgspec.Struct, frozen=True):
     """The quiet hours of a tenant."""
 
     tenant: str
@@ -62,16 +59,14 @@ class TenantQuietHours:
         require(QuietHours, self.hours, "hours", "QuietHours")
 
 
-@dataclass(frozen=True, slots=True)
-class ScopedMaintenance:
+class ScopedMaintenance(msgspec.Struct, frozen=True):
     """The maintenance windows of a scope."""
 
     scope: Scope
     windows: tuple[Maintenance, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KindNotifies:
+class KindNotifies(msgspec.Struct, frozen=True):
     """Whether jobs of a kind notify people, whatever workers say about the kind."""
 
     kind: str
@@ -85,15 +80,14 @@ class KindNotifies:
 Entry: TypeAlias = TenantQuietHours | ScopedMaintenance | KindNotifies
 
 
-@dataclass(frozen=True, slots=True)
-class GateSettings:
+class GateSettings(msgspec.Struct, frozen=True):
     """A gate made of stored entries. Every entry that applies to a job judges it."""
 
     quiet_hours: Mapping[str, QuietHours]
     everywhere: tuple[Maintenance, ...]
     by_tenant: Mapping[str, tuple[Maintenance, ...]]
     by_queue: Mapping[str, tuple[Maintenance, ...]]
-    kinds: Mapping[str, bool] = field(default_factory=dict)
+    kinds: Mapping[str, bool] = {}
 
     def notifies(self, job: Job, *, declared: bool) -> bool:
         """Whether the job notifies people: as the job says, else its kind, else its worker."""
@@ -156,8 +150,7 @@ _MAINTENANCE = "maintenance"
 _KIND = "kind"
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True):
     """An unreadable document. It is left alone; the other entries still apply."""
 
     key: str

@@ -76,8 +76,7 @@ class Refreshed(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Only:
+class Only(msgspec.Struct, frozen=True, kw_only=True):
     """``gate`` for jobs of these tenants, queues and kinds; None means all. Other jobs pass."""
 
     gate: Gate
@@ -216,8 +215,7 @@ def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Cl
     return Closed(at, "; ".join(shown), is_recheck)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """How jobs that wait for the same instant are spread after it.
 
     The first ``exact_count`` jobs, counted per worker, start when the gates open. The others follow

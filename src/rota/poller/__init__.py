@@ -1,17 +1,15 @@
 """Specification 4: lock the next document, process it, reschedule it."""
 
-from rota.poller.advance import next_start
-from rota.poller.jobs import PolledJobs
-from rota.poller.poller import Poller
-from rota.poller.protocol import JobUpdate, PollableStore, PolledJob
-from rota.poller.settings import PollerOptions
+from rota.lazy import offer
 
-__all__ = [
-    "JobUpdate",
-    "PollableStore",
-    "PolledJob",
-    "PolledJobs",
-    "Poller",
-    "PollerOptions",
-    "next_start",
-]
+_MODULES = {
+    "JobUpdate": "protocol",
+    "PollableStore": "protocol",
+    "PolledJob": "protocol",
+    "PolledJobs": "jobs",
+    "Poller": "poller",
+    "PollerOptions": "settings",
+    "next_start": "advance",
+}
+__all__ = [*_MODULES]  # noqa: PLE0604 - all of them are strings
+__getattr__ = offer(__name__, _MODULES)

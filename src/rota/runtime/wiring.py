@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from rota.clock.corrected import CorrectedClock
 from rota.clock.protocol import Clock
@@ -15,8 +17,7 @@ from rota.errors import InvalidStoreUrlError, StoreUnavailableError
 from rota.ops.store_comparison import refuse_unfinished
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.opened import OpenStore
-from rota.stores.shards.address import PREFIX as SHARDS
-from rota.stores.shards.address import read_address as read_shards
+from rota.stores.shards import PREFIX as SHARDS
 
 Settings = TypeVar("Settings")
 
@@ -61,7 +62,7 @@ def is_missing(url: str) -> bool:
     False when that cannot be found out: ``open_store`` then raises the reason.
     """
     if url.startswith(SHARDS):
-        return any(map(is_missing, read_shards(url).values()))
+        return any(map(is_missing, _read_shards(url).values()))
     scheme, _, rest = url.partition("://")
     try:
         return scheme == "sqlite" and not _sqlite_path(url, rest).exists()
@@ -106,8 +107,7 @@ async def open_clock(store: StoreWithClock) -> AsyncIterator[Clock]:
         yield clock
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """The functions of one backend, for a valid address and with the driver loaded."""
 
     open: Callable[[], Awaitable[OpenStore]]
@@ -135,11 +135,17 @@ def find_backend(url: str) -> Backend:
     )
 
 
+def _read_shards(url: str) -> dict[str, str]:
+    from rota.stores.shards.address import read_address  # noqa: PLC0415 - loads a reader of TOML
+
+    return read_address(url)
+
+
 def _shards(url: str) -> Backend:
     from rota.stores.shards.merge import merge_inspections  # noqa: PLC0415 - as below
     from rota.stores.shards.store import ShardedStore  # noqa: PLC0415 - other stores do not need it
 
-    backends = {name: find_backend(address) for name, address in read_shards(url).items()}
+    backends = {name: find_backend(address) for name, address in _read_shards(url).items()}
 
     async def inspect() -> StoreInspection:
         found = {name: await each.inspect() for name, each in backends.items()}

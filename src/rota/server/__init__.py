@@ -1,6 +1,11 @@
 """The service: REST API, pages and probes as one ASGI application."""
 
-from rota.server.app import create_app
-from rota.server.http.context import GuardSettings, ServerSettings
+from rota.lazy import offer
 
-__all__ = ["GuardSettings", "ServerSettings", "create_app"]
+_MODULES = {
+    "GuardSettings": "http.context",
+    "ServerSettings": "http.context",
+    "create_app": "app",
+}
+__all__ = [*_MODULES]  # noqa: PLE0604 - all of them are strings
+__getattr__ = offer(__name__, _MODULES)

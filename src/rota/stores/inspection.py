@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from rota.errors import SchemaOutdatedError
 from rota.stores.migrations import AppliedMigration, Migration, pending_migrations
 
@@ -47,8 +49,7 @@ class StoreInspection:
         return self.problem is None and not self.pending
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaStanding:
+class SchemaStanding(msgspec.Struct, frozen=True):
     """The schema of a store, compared with the migrations of this program."""
 
     applied: tuple[AppliedMigration, ...]
@@ -89,8 +90,7 @@ def describe_content(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
+class MigrationReport(msgspec.Struct, frozen=True):
     """The migrations that were applied now, in order, and the version they led to."""
 
     applied: tuple[AppliedMigration, ...]

@@ -8,10 +8,10 @@ edited after a release; a store keeps the checksum of what was applied.
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 from typing import NamedTuple
 
 from rota.errors import SchemaOutdatedError
+from rota.stores.statements import folder_of
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _FIRST_LINE = re.compile(r"-- compatible: (yes|no)\n")
@@ -35,7 +35,7 @@ class Migration(NamedTuple):
 
 def load_migrations(package: str) -> tuple[Migration, ...]:
     """The migrations in a package's folder ``migrations``, in order."""
-    folder = files(package).joinpath("migrations")
+    folder = folder_of(package) / "migrations"
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir()}
     return tuple(read_migration(name, texts[name]) for name in sorted(texts))
 

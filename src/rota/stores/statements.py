@@ -7,7 +7,8 @@ it, ``$6`` takes the place of ``:worker`` there; the code that runs a statement 
 """
 
 import re
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 
 _HEADING = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*-- (?:include|begins as): (\w+)(?: \((.+)\))?[ \t]*$")
@@ -27,7 +28,12 @@ class Statements:
 
 def load_statements(package: str, file_name: str) -> dict[str, str]:
     """The statements of a file by name, without their comments."""
-    return parse_statements(files(package).joinpath(file_name).read_text(encoding="utf-8"))
+    return parse_statements((folder_of(package) / file_name).read_text(encoding="utf-8"))
+
+
+def folder_of(package: str) -> Path:
+    """The folder of a package; ``importlib.resources`` also reads archives, and is slow to load."""
+    return Path(import_module(package).__path__[0])
 
 
 def parse_statements(text: str) -> dict[str, str]:

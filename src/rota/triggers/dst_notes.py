@@ -6,9 +6,11 @@ module finds these changes for a list of occurrences; it decides nothing.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
+
+import msgspec
 
 from rota.triggers.cron import Cron, FieldCron
 from rota.triggers.rrule import Exclusions, RecurrenceRule
@@ -33,8 +35,7 @@ NoteKind = Literal["moved", "merged", "first", "first_only", "second"]
 _INSTANT = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """How a DST change affected one occurrence; ``wall`` is the time it was scheduled for.
 
     ``moved``: that time does not exist, so it runs later. ``merged``: the same, and the later time
@@ -60,8 +61,7 @@ class Note:
         }[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True):
     """Scheduled wall times, at least one and ascending, that never happen."""
 
     walls: tuple[datetime, ...]
@@ -82,8 +82,7 @@ class Skipped:
         return f"{self.subject} {verb} not exist: {describe_change(self.transition)}"
 
 
-@dataclass(frozen=True, slots=True)
-class DstNotes:
+class DstNotes(msgspec.Struct, frozen=True):
     """The notes by occurrence, and what was skipped between them, ascending."""
 
     notes: Mapping[datetime, Note]

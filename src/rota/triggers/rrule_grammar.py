@@ -5,9 +5,10 @@ Strict to the letter. Every refusal names the part at fault and the span of text
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from rota.errors import InvalidRecurrenceRuleError
 from rota.triggers.rrule_parts import NthWeekday
@@ -63,8 +64,7 @@ class Fragment(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """One line: a name in capitals, its parameters, and its value."""
 
     name: str

@@ -10,10 +10,11 @@ public methods are used, and nothing is cached between calls.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal, cast
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from rota.errors import InvalidInputError, InvalidZoneError
 
@@ -39,8 +40,7 @@ _EARLIEST = _FIRST + LONGEST_SHIFT
 _LATEST = _LAST - LONGEST_SHIFT
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(msgspec.Struct, frozen=True):
     """A change of a zone's offset; ``at`` is the first instant with the new one."""
 
     at: datetime

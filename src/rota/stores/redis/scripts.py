@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from importlib.resources import files
 from typing import NamedTuple
+
+from rota.stores.statements import folder_of
 
 _USES = re.compile(r"^-- uses +(\w+)$", re.MULTILINE)
 _READING = frozenset({"find", "next_due", "range", "read", "survey", "waiting"})
@@ -36,5 +37,5 @@ def _assemble(name: str, seen: set[str]) -> str:
         seen.add(used)
         return f"{line[0]}\n{_assemble(used, seen)}"
 
-    text = files(__package__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    text = (folder_of(__package__) / f"{name}.lua").read_text(encoding="utf-8")
     return _USES.sub(include, text)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import InvalidStoreUrlError
+from rota.stores.shards import PREFIX
 
-PREFIX = "shards:"
 EXAMPLE = "shards:one=postgresql://a.example/rota|two=postgresql://b.example/rota"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
