@@ -60,7 +60,7 @@ class MariadbServer(ServerProcess):
         assert made.returncode == 0, (made.stdout + made.stderr).decode(errors="replace")
 
     def _creation(self) -> list[str]:
-        place = [f"--datadir={self._kept}", *_as_user()]
+        place = [f"--datadir={self._kept}", f"--tmpdir={self._kept}", *_as_user()]
         script = shutil.which("mariadb-install-db", path=_FOLDERS)
         if script is None:
             return [str(self._program), "--no-defaults", "--initialize-insecure", *place]
@@ -70,6 +70,7 @@ class MariadbServer(ServerProcess):
     def _command(self) -> Sequence[str]:
         own = [
             f"--datadir={self._kept}",
+            f"--tmpdir={self._kept}",
             f"--socket={self._kept / 'socket'}",
             f"--pid-file={self._kept / 'server.pid'}",
             f"--port={self.port}",

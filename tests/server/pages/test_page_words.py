@@ -16,6 +16,7 @@ from rota.server.pages.formats import (
     format_instant,
     format_length,
     format_local,
+    format_ms,
     read_wall,
     show_json,
     show_text,
@@ -51,6 +52,22 @@ SECOND = timedelta(seconds=1)
 )
 def test_a_length_has_two_units_at_most(length: timedelta, words: str) -> None:
     assert format_length(length) == words
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (0.0, "0 ms"),
+        (0.04, "0.04 ms"),
+        (0.25, "0.25 ms"),
+        (2.0, "2 ms"),
+        (9.96, "10 ms"),
+        (12.4, "12 ms"),
+        (1500.0, "1.5 s"),
+    ],
+)
+def test_milliseconds_below_ten_have_a_fraction(milliseconds: float, words: str) -> None:
+    assert format_ms(milliseconds) == words
 
 
 @pytest.mark.parametrize(

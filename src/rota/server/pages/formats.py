@@ -49,6 +49,9 @@ def format_length(length: timedelta) -> str:
 
 
 def format_ms(milliseconds: float) -> str:
+    """As ``format_length``, with a fraction below 10 ms: many jobs take less than one."""
+    if 0 < milliseconds < 10:
+        return f"{milliseconds:.2g} ms"
     return format_length(milliseconds * _MILLISECOND)
 
 
