@@ -288,7 +288,7 @@ class Database:
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
         answer: Future[Result] = get_running_loop().create_future()
-        task = self._start(self._answer(work, answer))
+        task = self.start(self._answer(work, answer))
         task.add_done_callback(lambda _: answer.cancel())  # perhaps cancelled before it began
         return await answer
 
@@ -299,26 +299,29 @@ class Database:
         for the types of values, and the server plans the statements.
         """
         for _ in range(min(connection_count, self.settings.connection_count)):
-            self._start(self._try(work))
+            self.start(self._try(work))
 
     async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """As ``run``, again if the server rolls the work back because of another transaction.
 
         Work that fails leaves nothing behind: it is one statement or one transaction.
         """
-        for _ in range(TRY_COUNT - 1):
-            try:
-                return await self.run(work)
-            except StoreError as error:
-                if not isinstance(error.__cause__, ROLLED_BACK):
-                    raise
-        return await self.run(work)
+        return await _repeat(self.run, work)
+
+    async def repeat(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
+        """As ``run_repeatably``, in the task of the caller, which ``start`` has started."""
+        return await _repeat(self._run, work)
+
+    async def finish(self) -> None:
+        """Return when the running calls have ended."""
+        with in_flight():
+            if self._running:
+                await asyncio.wait(self._running)
 
     async def close(self) -> None:
         """Finish the running calls, then close the connections."""
         with in_flight():
-            if self._running:
-                await asyncio.wait(self._running)
+            await self.finish()
             self._deadlines.close()
             idle, self._idle = self._idle, []
             with suppress(TimeoutError):
@@ -328,7 +331,8 @@ class Database:
             for connection in idle:  # in case the server did not answer
                 connection.terminate()
 
-    def _start(self, call: Coroutine[Any, Any, None]) -> Task[None]:
+    def start(self, call: Coroutine[Any, Any, None]) -> Task[None]:
+        """Run this to its end in a task of its own; ``close`` waits for it."""
         task = asyncio.create_task(call)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -389,3 +393,16 @@ class Database:
             connection.terminate()
         else:
             self._idle.append(connection)
+
+
+async def _repeat(
+    run: Callable[[Callable[[Session], Awaitable[Result]]], Awaitable[Result]],
+    work: Callable[[Session], Awaitable[Result]],
+) -> Result:
+    for _ in range(TRY_COUNT - 1):
+        try:
+            return await run(work)
+        except StoreError as error:
+            if not isinstance(error.__cause__, ROLLED_BACK):
+                raise
+    return await run(work)

@@ -4,18 +4,12 @@ One statement changes a document at most once. So writes to the same document go
 other, in as many steps as the most written document has writes: almost always one.
 """
 
-import asyncio
-from asyncio import Future, Task
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-import asyncpg
-
-from rota.errors import StoreError
 from rota.stores.documents import refuse_stale, take_batch
-from rota.stores.postgres.connections import Database, Session, Statements, translate
+from rota.stores.postgres.connections import Database, Session, Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
 
@@ -25,10 +19,6 @@ MOST_BYTES_AT_ONCE = 16 * 1024 * 1024
 
 STREAM_LENGTH = 2_000
 """How many writes of a stream are held in memory at a time."""
-
-GROUP_COUNT = 4
-"""How many groups are written at a time: one that waits for another program's lock does not hold
-up the others."""
 
 Versions: TypeAlias = list[int | None]
 Placed: TypeAlias = tuple[int, DocumentWrite]
@@ -58,6 +48,15 @@ async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> Versi
         return await _apply(session, writes, steps)  # one statement is a transaction by itself
     async with session.transaction():
         return await _apply(session, writes, steps)
+
+
+async def write_calls(
+    database: Database, calls: Sequence[Sequence[DocumentWrite]]
+) -> list[Versions]:
+    """Run ``write_each`` for several callers together."""
+    writes = [write for call in calls for write in call]
+    versions = iter(await database.repeat(lambda session: write_each(session, writes)))
+    return [list(islice(versions, len(call))) for call in calls]
 
 
 async def write_all(statements: Statements, writes: Iterable[DocumentWrite]) -> None:
@@ -147,87 +146,3 @@ def _only_demands_absence(write: DocumentWrite) -> bool:
 
 def _name(placed: Placed) -> tuple[str, str]:
     return placed[1][:2]
-
-
-class _Call(NamedTuple):
-    writes: Sequence[DocumentWrite]
-    answer: "Future[Versions]"
-
-
-class Writer:
-    """Runs ``write_each`` for any number of callers together; none fails because of another.
-
-    A commit costs the same round trip and wait for the disk with one write or a thousand. A call at
-    a quiet moment runs at once; those that come while all groups are busy form the next group.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._waiting: deque[_Call] = deque()
-        self._groups: set[Task[None]] = set()
-
-    async def write_each(self, writes: Sequence[DocumentWrite]) -> Versions:
-        """Apply the writes that are current, together with those of other callers."""
-        answer: Future[Versions] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Call(writes, answer))
-        if len(self._groups) < GROUP_COUNT:
-            group = asyncio.create_task(self._serve())
-            self._groups.add(group)
-            group.add_done_callback(self._groups.discard)
-        return await answer
-
-    async def close(self) -> None:
-        """Finish all submitted writes."""
-        if self._groups:
-            await asyncio.wait(self._groups)
-
-    async def _serve(self) -> None:
-        while self._waiting:
-            group = self._take_group()
-            for call, outcome in zip(group, await self._write_group(group), strict=True):
-                _answer(call, outcome)
-
-    def _take_group(self) -> list[_Call]:
-        group = [self._waiting.popleft()]
-        write_count = len(group[0].writes)
-        while self._waiting and write_count < MOST_AT_ONCE:
-            group.append(self._waiting.popleft())
-            write_count += len(group[-1].writes)
-        return group
-
-    async def _write_group(self, group: Sequence[_Call]) -> list[Versions | Exception]:
-        """One outcome for each call."""
-        writes = [write for call in group for write in call.writes]
-        try:
-            versions = iter(
-                await self._database.run_repeatably(lambda session: write_each(session, writes))
-            )
-        except Exception as error:  # noqa: BLE001 - passed on to the callers
-            if len(group) > 1 and _may_be_of_one(error):
-                return [outcome for call in group for outcome in await self._write_group([call])]
-            return [self._copy(error) for _ in group]
-        return [list(islice(versions, len(call.writes))) for call in group]
-
-    def _copy(self, error: Exception) -> Exception:
-        """The same error for another caller: with one object their tracebacks would mix."""
-        cause = error.__cause__
-        if not isinstance(error, StoreError) or not isinstance(cause, Exception):
-            return error
-        copy = translate(cause, self._database.label, error.details["outcome"])
-        copy.__cause__ = cause
-        return copy
-
-
-def _may_be_of_one(error: Exception) -> bool:
-    """Whether it may be about the values of one call, rather than about the server."""
-    about_values = (asyncpg.DataError, asyncpg.ProgramLimitExceededError, ValueError)
-    return not isinstance(error, StoreError) or isinstance(error.__cause__, about_values)
-
-
-def _answer(call: _Call, outcome: Versions | Exception) -> None:
-    if call.answer.done():  # its caller was cancelled; the write holds all the same
-        return
-    if isinstance(outcome, Exception):
-        call.answer.set_exception(outcome)
-    else:
-        call.answer.set_result(outcome)

@@ -1,6 +1,7 @@
 """The store in a PostgreSQL database."""
 
 from collections.abc import (
+    Awaitable,
     Callable,
     Collection,
     Iterable,
@@ -9,6 +10,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from rota.jobs import Change, Job, JobId
@@ -25,6 +27,7 @@ from rota.stores.postgres.connections import (
     translated,
 )
 from rota.stores.postgres.cursor import Cursors
+from rota.stores.postgres.groups import Groups
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import is_fresh
 from rota.stores.postgres.schema import open_database
@@ -68,7 +71,9 @@ class PostgresStore(SqlVerbs[Statements]):
         super().__init__()
         self._database = database
         self._settings = settings
-        self._writer = documents.Writer(database)
+        write = partial(documents.write_calls, database)
+        self._writes = Groups(database, write, documents.MOST_AT_ONCE)
+        self._inserts = Groups(database, self._insert_together, unit.MOST_AT_ONCE)
         self._notices = Notices(database, settings)
         self._cursors = Cursors()
         self._fast_path = lease.FastPath()
@@ -83,7 +88,7 @@ class PostgresStore(SqlVerbs[Statements]):
         """Apply each write that is still current; calls at the same time share a transaction."""
         self._refuse_when_unusable()
         accepted = tuple(checked(writes))
-        return await self._writer.write_each(accepted) if accepted else []
+        return await self._writes.run(accepted, len(accepted)) if accepted else []
 
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
         """Apply all writes or none."""
@@ -103,8 +108,25 @@ class PostgresStore(SqlVerbs[Statements]):
         return self.uses_native_paths and all(map(is_fresh, jobs))
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
+        if len(jobs) == 1 and jobs[0].idempotency_key is None:
+            self._refuse_when_unusable()
+            return await self._inserts.run((jobs[0], now))
+        return await self._insert_notified(self._run, jobs, now)
+
+    async def _insert_together(self, calls: Sequence[tuple[Job, datetime]]) -> list[bool]:
+        """Insert the jobs of several callers; False for each if one of the jobs exists."""
+        jobs, now = [job for job, _ in calls], max(now for _, now in calls)
+        is_new = await self._insert_notified(self._database.repeat, jobs, now)
+        return [is_new] * len(calls)
+
+    async def _insert_notified(
+        self,
+        run: Callable[[Work[Statements, bool]], Awaitable[bool]],
+        jobs: Sequence[Job],
+        now: datetime,
+    ) -> bool:
         with self._notices.notify_within(jobs) as notice:
-            is_new = await self._run(lambda session: unit.insert_new(session, jobs, now, notice))
+            is_new = await run(lambda session: unit.insert_new(session, jobs, now, notice))
         if is_new:
             partitions = {(job.tenant, job.queue) for job in jobs}
             self._notices.notify(partitions, is_sent=notice is not None)
@@ -227,8 +249,8 @@ class PostgresStore(SqlVerbs[Statements]):
         return await self._database.run_repeatably(work)
 
     async def _release(self) -> None:
+        await self._database.finish()  # what it writes is still notified
         await self._notices.close()
-        await self._writer.close()
         await self._database.close()
 
     @contextmanager

@@ -51,7 +51,7 @@ async def test_callers_of_one_moment_share_a_transaction(
 async def test_a_group_does_not_grow_without_bound(
     store: PostgresStore, new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(store._writes, "_most", 4)
     spy = spy_on(monkeypatch)
     calls = [[new(f"{n}-{part}") for part in range(3)] for n in range(4)]
     await asyncio.gather(*map(store.write_each, calls))

@@ -1,0 +1,103 @@
+"""Callers that each insert one job at the same moment: one statement, and an answer for each."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.clock.idle import turn
+from rota.errors import InvalidJobError
+from rota.jobs import Job
+from rota.stores.postgres.connections import Session
+from rota.stores.postgres.queries import QUERIES
+from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import LeaseRequest
+from rota.testing.builders import a_job
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EVERYTHING = LeaseRequest(worker="w", limit=100, lease_for=timedelta(minutes=1))
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that insert, in order."""
+    statements: list[str] = []
+    fetch = Session.fetch
+
+    async def note(session: Session, statement: str, *arguments: Any) -> Any:
+        if "INSERT INTO rota.jobs" in statement:
+            statements.append(statement)
+        return await fetch(session, statement, *arguments)
+
+    monkeypatch.setattr(Session, "fetch", note)
+    return statements
+
+
+async def test_jobs_of_one_moment_are_one_statement(store: PostgresStore, sent: list[str]) -> None:
+    jobs = [a_job(queue=f"q{number % 3}") for number in range(50)]
+    answers = await asyncio.gather(*(store.insert([job], NOW) for job in jobs))
+    assert [[(one.job.id, one.is_existing) for one in each] for each in answers] == [
+        [(job.id, False)] for job in jobs
+    ]
+    assert sent == [QUERIES.insert_jobs]
+    assert {job.id for job in await store.lease(EVERYTHING, NOW)} == {job.id for job in jobs}
+
+
+async def test_a_job_alone_is_inserted_by_the_statement_for_one(
+    store: PostgresStore, sent: list[str]
+) -> None:
+    await store.insert([a_job()], NOW)
+    await store.insert([a_job()], NOW)
+    assert sent == [QUERIES.insert_one] * 2
+
+
+async def test_a_job_that_exists_does_not_keep_its_neighbours_out(store: PostgresStore) -> None:
+    known, others = a_job(), [a_job() for _ in range(5)]
+    await store.insert([known], NOW)
+    calls = [store.insert([job], NOW) for job in (known, *others, others[0])]
+    answers = await asyncio.gather(*calls)
+    existing = [one.is_existing for (one,) in answers]
+    assert existing[0] is True
+    assert existing[1:].count(True) == 1  # one of the two calls with the same id
+    assert await store.count("default") == 6
+
+
+async def test_a_job_that_is_refused_takes_no_neighbour_down(store: PostgresStore) -> None:
+    jobs: list[Job] = [a_job(), a_job(id="not an id"), a_job()]
+    answers = await asyncio.gather(
+        *(store.insert([job], NOW) for job in jobs), return_exceptions=True
+    )
+    assert isinstance(answers[1], InvalidJobError)
+    assert await store.count("default") == 2
+
+
+async def test_a_job_whose_caller_has_gone_is_inserted_all_the_same(store: PostgresStore) -> None:
+    jobs = [a_job() for _ in range(3)]
+    calls = [asyncio.create_task(store.insert([job], NOW)) for job in jobs]
+    await turn()
+    calls[1].cancel()
+    await asyncio.wait(calls)
+    assert await store.count("default") == 3
+
+
+async def test_each_job_is_due_at_its_own_time(store: PostgresStore) -> None:
+    soon = NOW + timedelta(seconds=1)
+    jobs = [a_job(due_at=NOW), a_job(due_at=soon), a_job(due_at=soon + timedelta(days=1))]
+    await asyncio.gather(
+        store.insert([jobs[0]], NOW), store.insert([jobs[1]], soon), store.insert([jobs[2]], NOW)
+    )
+    assert {job.id for job in await store.lease(EVERYTHING, soon)} == {jobs[0].id, jobs[1].id}
+
+
+async def test_closing_waits_for_jobs_that_wait_for_their_turn(
+    store: PostgresStore, postgres_settings: Any
+) -> None:
+    beside = await PostgresStore.open(postgres_settings)
+    calls = [asyncio.create_task(beside.insert([a_job()], NOW)) for _ in range(20)]
+    await turn()
+    calls += [asyncio.create_task(beside.insert([a_job()], NOW)) for _ in range(20)]
+    await turn()
+    await beside.close()
+    assert [len(await call) for call in calls] == [1] * 40
+    assert await store.count("default") == 40
