@@ -1,8 +1,7 @@
 """The store in a MongoDB database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -29,22 +28,16 @@ from rota.stores.protocol import (
     Document,
     DocumentWrite,
     EndedPlace,
-    HeldLease,
     Inserted,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
-    Listener,
     Portion,
     Pruned,
     Reach,
     Record,
-    check_choice,
-    check_count,
     check_name,
     check_names,
     checked,
-    expiry_key,
 )
 from rota.triggers.zone import to_utc
 
@@ -62,12 +55,14 @@ class MongoStore(ServerVerbs[Connection]):
 
     reach = Reach.NETWORK
     _reads = read
+    _leases = lease
+    _notices: MongoWakeups
 
     def __init__(self, connection: Connection, settings: MongoSettings) -> None:
         super().__init__()
         self._connection = connection
         self._settings = settings
-        self._wakeups = MongoWakeups(connection)
+        self._notices = MongoWakeups(connection)
         self._spread = lease.Spread()
         self._limited_turn = asyncio.Lock()
         self.uses_native_paths = True
@@ -116,7 +111,7 @@ class MongoStore(ServerVerbs[Connection]):
             if is_duplicate(error):
                 return None
             raise
-        await self._wakeups.ring((job.tenant, job.queue) for job in new)
+        await self._notices.ring((job.tenant, job.queue) for job in new)
         return answers
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
@@ -128,17 +123,6 @@ class MongoStore(ServerVerbs[Connection]):
             )
         async with self._limited_turn:  # leases of one process under limits would only contend
             return await self._run(lambda connection: lease.take_limited(connection, request, now))
-
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        """See ``OpenStore.preview_lease``."""
-        now = to_utc(now, "now")
-        return await self._run(lambda connection: lease.preview(connection, request, now))
-
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """See ``JobStore.extend``."""
-        to_utc(now, "now")
-        until, leases = to_utc(until, "until"), tuple(held)
-        return await self._run(lambda connection: lease.extend(connection, leases, until))
 
     def make_keeper(self) -> LeaseKeeper:
         """See ``JobStore.make_keeper``."""
@@ -169,7 +153,7 @@ class MongoStore(ServerVerbs[Connection]):
     async def _complete_plain(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
         """Native path: complete what needs no transaction; the jobs that are completed."""
         done, watched = await complete(self._connection, changes, now)
-        await self._wakeups.ring((), done, watched)
+        await self._notices.ring((), done, watched)
         return done
 
     async def _refuse_within(self, *_: Any, **__: Any) -> NoReturn:
@@ -177,43 +161,6 @@ class MongoStore(ServerVerbs[Connection]):
         raise UnsupportedConnectionError(NO_TRANSACTIONS)
 
     insert_within = read_within = write_within = _refuse_within
-
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        """See ``JobStore.find_expired``."""
-        now = to_utc(now, "now")
-        check_count(limit)
-        if after is not None:
-            expiry_key(after)
-        return await self._run(lambda connection: read.find_expired(connection, now, limit, after))
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        """See ``JobStore.next_due_at``."""
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        now = to_utc(now, "now")
-        return await self._run(
-            lambda connection: read.next_due_at(connection, now, queues, tenants)
-        )
-
-    def listen(
-        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
-    ) -> AbstractAsyncContextManager[Listener]:
-        """See ``JobStore.listen``."""
-        self._refuse_when_unusable()
-        return self._wakeups.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        """See ``JobStore.listen_for_end``."""
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._wakeups.listen_for_end(tenant, job_ids)
 
     async def prune(
         self,
@@ -284,7 +231,7 @@ class MongoStore(ServerVerbs[Connection]):
         async def commit_and_ring() -> Answer:
             writes, watched, answer = await self._connection.transact(work)
             ended = writes.ended_jobs()
-            await self._wakeups.ring(writes.ready_partitions(), ended, ended & watched)
+            await self._notices.ring(writes.ready_partitions(), ended, ended & watched)
             return answer
 
         try:
@@ -299,5 +246,5 @@ class MongoStore(ServerVerbs[Connection]):
         return await self._connection.run(lambda: work(self._connection))
 
     async def _release(self) -> None:
-        await self._wakeups.close()
+        await self._notices.close()
         await self._connection.close()

@@ -1,17 +1,13 @@
 """The store in a PostgreSQL database."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from rota.jobs import Change, Job, JobId
+from rota.jobs import Change, Job
+from rota.stores.keeper import keeper_on
 from rota.stores.kernel import edits
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Decision, Plan
@@ -32,15 +28,12 @@ from rota.stores.postgres.wakeups import Notices
 from rota.stores.protocol import (
     Applied,
     DocumentWrite,
-    HeldLease,
     Inserted,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
     Listener,
     Reach,
     Record,
-    check_name,
     checked,
 )
 from rota.triggers.zone import to_utc
@@ -60,6 +53,8 @@ class PostgresStore(SqlVerbs[Statements]):
 
     reach = Reach.NETWORK
     _reads = read
+    _leases = lease
+    _notices: Notices
     _documents = documents
     uses_native_paths = True
 
@@ -144,28 +139,16 @@ class PostgresStore(SqlVerbs[Statements]):
 
         return await self._run(run)
 
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        """See ``OpenStore.preview_lease``."""
-        now = to_utc(now, "now")
-        return await self._run(
-            lambda session: lease.preview(lease.LeaseCall(session, request, now))
-        )
-
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """See ``OpenStore.check_insertion``."""
         unit.check_ids(jobs)
         await super().check_insertion(jobs, now)
 
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """Extend leases; False for each that is lost."""
-        to_utc(now, "now")
-        until = to_utc(until, "until")
-        return await self._run(lambda session: lease.extend(session, held, until))
-
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""
         self._refuse_when_unusable()
-        return lease.PostgresKeeper(self._settings)
+        settings = replace(self._settings, connection_count=1)
+        return keeper_on(Database(settings), lease.extend)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds."""
@@ -193,15 +176,7 @@ class PostgresStore(SqlVerbs[Statements]):
         """Listen, to this process and to others, for as long as the context lasts."""
         self._refuse_when_unusable()
         self._database.warm_up(lease.warm_up, CONNECTIONS_OF_A_WORKER)
-        return self._notices.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Listen, to all processes, for the end of these jobs while the context lasts."""
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._notices.listen_for_end(tenant, job_ids)
+        return super().listen(queues, tenants)
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """Store records as they are, all in one transaction."""

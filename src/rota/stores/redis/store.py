@@ -2,16 +2,17 @@
 
 from asyncio import Lock
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from rota.errors import InvalidInputError
-from rota.jobs import Change, Job, JobId, JobStatus
+from rota.jobs import Change, Job, JobStatus
 from rota.jobs.retention import Expiry
+from rota.stores.keeper import LoopKeeper
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
@@ -20,22 +21,18 @@ from rota.stores.kernel.verbs import ServerVerbs
 from rota.stores.protocol import (
     Applied,
     EndedPlace,
-    HeldLease,
     Inserted,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
-    Listener,
     Portion,
     Pruned,
     Reach,
     Record,
-    check_choice,
     check_count,
-    check_name,
 )
 from rota.stores.redis import lease, read
 from rota.stores.redis.address import RedisSettings
+from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import DocumentVerbs
 from rota.stores.redis.records import dump, load
@@ -76,6 +73,8 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
 
     reach = Reach.NETWORK
     _reads = read
+    _leases = lease
+    _notices: Notices
 
     uses_native_paths: ClassVar[bool] = True
     """Without them, every change of jobs but a lease goes through the kernel, for comparison."""
@@ -113,21 +112,12 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
 
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        """See ``OpenStore.preview_lease``."""
-        self._refuse_when_unusable()
-        return await lease.preview(self._database, request, to_utc(now, "now"))
-
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """Extend leases; False for each that is lost."""
-        self._refuse_when_unusable()
-        to_utc(now, "now")
-        return await lease.extend(self._database, held, to_utc(until, "until"))
-
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""
         self._refuse_when_unusable()
-        return lease.RedisKeeper(self._database.settings)
+        settings = self._database.settings
+        database = Database(Connections(settings), settings)
+        return LoopKeeper(partial(lease.extend, database), database.close)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds, part by part; see the protocol."""
@@ -145,38 +135,9 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """Jobs whose lease has expired; see the protocol."""
         self._refuse_when_unusable()
-        now, limit = to_utc(now, "now"), check_count(limit)
         if after is None:  # a process may have died before it finished a commit
-            await finish_intent(self._database, now)
-        return await read.find_expired(self._database, now, limit, after)
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        """The first instant, from now on, at which a READY job is due."""
-        self._refuse_when_unusable()
-        now = to_utc(now, "now")
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        return await read.next_due_at(self._database, now, queues, tenants)
-
-    def listen(
-        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Listen, to this process and to others, for as long as the context lasts."""
-        self._refuse_when_unusable()
-        return self._notices.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Listen for the end of jobs, to this process and to others; see the protocol."""
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._notices.listen_for_end(job_ids)
+            await finish_intent(self._database, to_utc(now, "now"))
+        return await super().find_expired(now, limit, after)
 
     async def prune(
         self,
