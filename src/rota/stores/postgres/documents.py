@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import asyncpg
 
 from rota.errors import StoreError
-from rota.stores.documents import refuse_stale, take_batch
+from rota.stores.documents import Name, Versions, apply_stream
 from rota.stores.postgres.connections import Database, Session, Statements, translate
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
@@ -30,7 +30,6 @@ GROUP_COUNT = 4
 """How many groups are written at a time: one that waits for another program's lock does not hold
 up the others."""
 
-Versions: TypeAlias = list[int | None]
 Placed: TypeAlias = tuple[int, DocumentWrite]
 """A write and its position among those it came with."""
 
@@ -62,12 +61,12 @@ async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> Versi
 
 async def write_all(statements: Statements, writes: Iterable[DocumentWrite]) -> None:
     """Apply the writes as they come from the stream, all or none."""
-    stream, is_last = checked(writes), False
+
+    async def apply(batch: Sequence[DocumentWrite]) -> Versions:
+        return await _apply(statements, batch, plan_steps(batch))
+
     async with statements.transaction():
-        while not is_last:
-            batch = take_batch(stream, STREAM_LENGTH, MOST_BYTES_AT_ONCE)
-            refuse_stale(batch, await _apply(statements, batch.writes, plan_steps(batch.writes)))
-            is_last = batch.is_last
+        await apply_stream(checked(writes), STREAM_LENGTH, MOST_BYTES_AT_ONCE, apply)
 
 
 def plan_steps(writes: Sequence[DocumentWrite]) -> list[list[Placed]]:
@@ -79,7 +78,7 @@ def plan_steps(writes: Sequence[DocumentWrite]) -> list[list[Placed]]:
 def _rounds(placed: Iterable[Placed]) -> list[list[Placed]]:
     """The first write to each document, then the second to each, and so on."""
     rounds: list[list[Placed]] = []
-    depths: dict[tuple[str, str], int] = {}
+    depths: dict[Name, int] = {}
     for position, write in placed:
         depth = depths.get(write[:2], 0)
         depths[write[:2]] = depth + 1
@@ -145,7 +144,7 @@ def _only_demands_absence(write: DocumentWrite) -> bool:
     return write.expected is None and write.body is None
 
 
-def _name(placed: Placed) -> tuple[str, str]:
+def _name(placed: Placed) -> Name:
     return placed[1][:2]
 
 
