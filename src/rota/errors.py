@@ -23,6 +23,16 @@ class RotaError(Exception):
         self.message = message
         self.details: dict[str, Any] = dict(details or {})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, vars(self))
+
+
+def _restore(kind: type[RotaError], args: tuple[Any, ...], fields: Mapping[str, Any]) -> RotaError:
+    """The copy of an error."""
+    error = kind.__new__(kind, *args)
+    vars(error).update(fields)
+    return error
+
 
 class InvalidInputError(RotaError):
     """The caller must change the request; nothing has happened."""

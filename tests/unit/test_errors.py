@@ -1,6 +1,7 @@
 """Errors are declared as fields and a template."""
 
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
@@ -48,6 +49,14 @@ def test_fields_are_attributes_as_given_and_sequences_are_lists() -> None:
     assert error.until is NOON
     assert error.tags == ["a", "b"]
     assert list(WaitsError(until=NOON).tags) == []
+
+
+def test_an_error_can_be_copied() -> None:
+    error = WaitsError(NOON, ("a", "b"))
+    for same in (copy(error), deepcopy(error)):
+        assert type(same) is WaitsError
+        assert same is not error
+        assert (str(same), vars(same)) == (str(error), vars(error))
 
 
 def test_details_are_all_fields_in_camel_case_by_default() -> None:

@@ -1,7 +1,15 @@
 """Finds, decodes, changes and removes documents of any ``DocumentStore``."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +21,15 @@ Default = TypeVar("Default")
 
 WRITE_LIMIT = 20
 """How often a change is decided again while others write the same document."""
+
+
+Name: TypeAlias = tuple[str, str]
+"""A collection and a key."""
+
+Versions: TypeAlias = list[int | None]
+"""For each write the new version, 0 for a removal, or None if it was stale."""
+
+Apply: TypeAlias = Callable[[Sequence[DocumentWrite]], Awaitable[Versions]]
 
 
 class Batch(NamedTuple):
@@ -38,7 +55,38 @@ def take_batch(stream: Iterator[DocumentWrite], most: int, most_bytes: int) -> B
     return Batch(writes, is_last=True)
 
 
-def refuse_stale(batch: Batch, versions: Sequence[int | None]) -> None:
+async def apply_stream(
+    stream: Iterator[DocumentWrite], most: int, most_bytes: int, apply: Apply
+) -> None:
+    """Apply writes as they come; an error of one of them undoes those before in its transaction."""
+    is_last = False
+    while not is_last:
+        batch = take_batch(stream, most, most_bytes)
+        refuse_stale(batch, await apply(batch.writes))
+        is_last = batch.is_last
+
+
+def decide_writes(
+    writes: Iterable[DocumentWrite], before: Mapping[Name, int]
+) -> tuple[Versions, dict[Name, DocumentWrite]]:
+    """The answers, and the last current write of each document. Each write sees those before it.
+
+    ``before`` has the versions of those documents that exist.
+    """
+    known: dict[Name, int | None] = dict(before)
+    current: dict[Name, DocumentWrite] = {}
+    versions: Versions = []
+    for write in writes:
+        name = write[:2]
+        is_current = known.get(name) == write.expected
+        versions.append(write.next_version if is_current else None)
+        if is_current:
+            current[name] = write
+            known[name] = write.next_version or None
+    return versions, current
+
+
+def refuse_stale(batch: Batch, versions: Versions) -> None:
     """Raise StaleVersionError for the first write that was not current, or the stream's error."""
     if None in versions:
         collection, key, expected, _ = batch.writes[versions.index(None)]

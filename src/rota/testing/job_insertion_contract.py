@@ -113,6 +113,23 @@ class InsertionContract(JobStoreFixture):
         (leased,) = await start(jobs, [job])
         expect(await jobs.insert([job], NOW), [Inserted(leased, is_existing=True)])
 
+    async def test_jobs_inserted_by_several_callers_at_once_have_their_own_answers(
+        self, jobs: JobStore
+    ) -> None:
+        known, later, keyed = a_job(), a_job(due_at=NOW + DAY), a_job(idempotency_key="key")
+        new = [a_job(queue=f"q{number % 3}") for number in range(20)]
+        await jobs.insert([known, keyed], NOW)
+        again = a_job(idempotency_key="key")
+        asked = [known, later, again, *new, new[0]]
+        answers = await asyncio.gather(*(jobs.insert([job], NOW) for job in asked))
+        expect([each.is_existing for (each,) in answers[:3]], [True, False, True])
+        expect(answers[2][0].job.id, keyed.id)
+        existing = [each.is_existing for (each,) in answers[3:]]
+        expect((sum(existing), existing[1:-1]), (1, [False] * 19))
+        expect([each.job.id for (each,) in answers[3:]], [job.id for job in asked[3:]])
+        ready = {known.id, keyed.id, *(job.id for job in new)}
+        expect({job.id for job in await take(jobs, limit=30)}, ready)
+
     async def test_a_long_chain_can_be_inserted(self, jobs: JobStore) -> None:
         chain = [a_job()]
         for _ in range(CHAIN_LENGTH - 1):

@@ -10,7 +10,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit
 from rota.jobs.retention import Expiry
+from rota.stores.calls import Calls, Groups
 from rota.stores.kernel import edits
 from rota.stores.kernel.records import JobPortion, check_portion, walk
 from rota.stores.kernel.unit import Plan
@@ -26,7 +27,12 @@ from rota.stores.protocol import (
     Document,
     DocumentWrite,
     EndedPlace,
+    HeldLease,
+    Inserted,
     KeptDocument,
+    LeasePreview,
+    LeaseRequest,
+    Listener,
     Portion,
     Pruned,
     QueueDepth,
@@ -120,11 +126,55 @@ class Reads(Protocol[Handle_contra]):
         self, handle: Handle_contra, now: datetime, tenant: str | None, /
     ) -> list[QueueDepth]: ...
 
+    async def find_expired(
+        self,
+        handle: Handle_contra,
+        now: datetime,
+        limit: int,
+        after: tuple[datetime, JobId] | None,
+        /,
+    ) -> list[Job]: ...
+
+    async def next_due_at(
+        self,
+        handle: Handle_contra,
+        now: datetime,
+        queues: Collection[str] | None,
+        tenants: Collection[str] | None,
+        /,
+    ) -> datetime | None: ...
+
+
+class Leases(Protocol[Handle_contra]):
+    """The module of a backend that leases jobs."""
+
+    async def preview(
+        self, handle: Handle_contra, request: LeaseRequest, now: datetime, /
+    ) -> LeasePreview: ...
+
+    async def extend(
+        self, handle: Handle_contra, held: Sequence[HeldLease], until: datetime, /
+    ) -> list[bool]: ...
+
+
+class Notices(Protocol):
+    """Wakes the listeners of this process, also when other processes write."""
+
+    def listen(
+        self, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> AbstractAsyncContextManager[Listener]: ...
+
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]: ...
+
 
 class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
-    """The verbs of a store on a server that only read, or that the kernel decides alone."""
+    """The verbs of a store on a server that only pass their arguments on, once checked."""
 
     _reads: Reads[Handle]
+    _leases: Leases[Handle]
+    _notices: Notices
 
     @abstractmethod
     async def _run(self, work: Work[Handle, Result]) -> Result:
@@ -176,27 +226,92 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
         now = to_utc(now, "now")
         return await self._run(lambda handle: self._reads.survey(handle, now, tenant))
 
-
-class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
-    """The same for an SQL database."""
-
-    async def find_expired(
-        self,
-        handle: Handle_contra,
-        now: datetime,
-        limit: int,
-        after: tuple[datetime, JobId] | None,
-        /,
-    ) -> list[Job]: ...
+    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
+        """See ``JobStore.find_expired``."""
+        now, key = to_utc(now, "now"), None if after is None else expiry_key(after)
+        check_count(limit)
+        return await self._run(lambda handle: self._reads.find_expired(handle, now, limit, key))
 
     async def next_due_at(
         self,
-        handle: Handle_contra,
         now: datetime,
-        queues: Collection[str] | None,
-        tenants: Collection[str] | None,
-        /,
-    ) -> datetime | None: ...
+        queues: Collection[str] | None = None,
+        tenants: Collection[str] | None = None,
+    ) -> datetime | None:
+        """See ``JobStore.next_due_at``."""
+        now = to_utc(now, "now")
+        check_choice(queues, "queues")
+        check_choice(tenants, "tenants")
+        return await self._find_next_due(now, queues, tenants)
+
+    async def _find_next_due(
+        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
+    ) -> datetime | None:
+        return await self._run(lambda handle: self._reads.next_due_at(handle, now, queues, tenants))
+
+    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
+        """See ``OpenStore.preview_lease``."""
+        now = to_utc(now, "now")
+        return await self._run(lambda handle: self._leases.preview(handle, request, now))
+
+    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
+        """See ``JobStore.extend``."""
+        to_utc(now, "now")
+        until, leases = to_utc(until, "until"), tuple(held)
+        return await self._run(lambda handle: self._leases.extend(handle, leases, until))
+
+    def listen(
+        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen``."""
+        self._refuse_when_unusable()
+        return self._notices.listen(queues, tenants)
+
+    def listen_for_end(
+        self, tenant: str, job_ids: Collection[JobId]
+    ) -> AbstractAsyncContextManager[Listener]:
+        """See ``JobStore.listen_for_end``."""
+        self._refuse_when_unusable()
+        check_name("tenant", tenant)
+        return self._notices.listen_for_end(tenant, job_ids)
+
+
+MOST_TOGETHER = 200
+"""How many jobs of different callers one call inserts."""
+
+
+class SingleInserts(ClosableStore):
+    """``insert`` on a server: single jobs that come at the same moment go together."""
+
+    _singles: Groups[tuple[Job, datetime], Inserted]
+
+    @abstractmethod
+    async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """Store all of these jobs or none."""
+
+    def _group_singles(self, calls: Calls) -> None:
+        self._singles = Groups(calls, self._insert_together, MOST_TOGETHER)
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """See ``JobStore.insert``."""
+        self._refuse_when_unusable()
+        now, asked = to_utc(now, "now"), tuple(jobs)
+        if len(asked) == 1 and asked[0].idempotency_key is None and not asked[0].dependencies:
+            return [await self._singles.run((asked[0], now))]
+        return await self._insert(asked, now)
+
+    async def close(self) -> None:
+        """See ``ClosableStore.close``."""
+        self._refuse_in_forked_child()
+        await self._singles.finish()
+        await super().close()
+
+    async def _insert_together(self, singles: Sequence[tuple[Job, datetime]]) -> list[Inserted]:
+        return await self._insert([job for job, _ in singles], max(now for _, now in singles))
+
+
+class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
+    """The same for an SQL database."""
 
     async def read_document_portion(
         self, handle: Handle_contra, collection: str, key: str, limit: int, /
@@ -268,29 +383,6 @@ class SqlVerbs(ServerVerbs[Handle]):
         accepted = tuple(checked(writes))
         with self._joined(connection) as handle:
             await self._documents.write_all(handle, accepted)
-
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        """See ``JobStore.find_expired``."""
-        now, key = to_utc(now, "now"), None if after is None else expiry_key(after)
-        check_count(limit)
-        return await self._run(lambda handle: self._reads.find_expired(handle, now, limit, key))
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        """See ``JobStore.next_due_at``."""
-        now = to_utc(now, "now")
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        return await self._find_next_due(now, queues, tenants)
-
-    async def _find_next_due(
-        self, now: datetime, queues: Collection[str] | None, tenants: Collection[str] | None
-    ) -> datetime | None:
-        return await self._run(lambda handle: self._reads.next_due_at(handle, now, queues, tenants))
 
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """See ``PortableStore.dump``."""

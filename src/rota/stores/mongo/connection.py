@@ -23,6 +23,7 @@ from pymongo.read_concern import ReadConcern
 
 from rota.clock.idle import in_flight
 from rota.errors import StoreUnavailableError
+from rota.stores.calls import Calls
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.translation import NOTHING_WRITTEN, is_unacknowledged, translated
 
@@ -66,7 +67,7 @@ class Connection:
     def __init__(self, client: "AsyncMongoClient[Raw]", settings: MongoSettings) -> None:
         self._client = client
         self._random = Random(str(ObjectId()))  # noqa: S311 - spreads retries, keeps no secret
-        self._under_way: set[Task[Any]] = set()
+        self.calls = Calls()
         self.label = settings.label
         self.database: AsyncDatabase[Raw] = client[settings.database]
         self.jobs = self.database[JOBS]
@@ -83,17 +84,14 @@ class Connection:
 
     async def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
-        return await asyncio.shield(self.start(work))
+        return await self.calls.run(lambda: self._translated(work))
 
     def start(self, work: Callable[[], Awaitable[Result]]) -> "Task[Result]":
         """Do ``work`` beside the caller; ``close`` waits for it."""
-        task = asyncio.create_task(self._carry_out(work))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        return task
+        return self.calls.start(lambda: self._translated(work))
 
-    async def _carry_out(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        with in_flight(), translated(self.label):
+    async def _translated(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        with translated(self.label):
             return await work()
 
     async def transact(
@@ -196,8 +194,7 @@ class Connection:
     async def close(self) -> None:
         """Complete the calls under way, then disconnect."""
         with in_flight():
-            if self._under_way:
-                await asyncio.wait(self._under_way)
+            await self.calls.finish()
             await self._client.close()
 
     async def _pause(self, tried: int) -> None:

@@ -13,7 +13,7 @@ from pymongo import DeleteOne, InsertOne, ReplaceOne
 from pymongo.errors import DuplicateKeyError
 
 from rota.errors import StoreUnavailableError
-from rota.stores.documents import refuse_stale, take_batch
+from rota.stores.documents import Name, Versions, decide_writes, refuse_stale, take_batch
 from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session
 from rota.stores.mongo.translation import NOTHING_WRITTEN
 from rota.stores.protocol import Document, DocumentWrite, checked
@@ -25,6 +25,10 @@ CHUNK_LENGTH = 1000
 
 def id_of(collection: str, key: str) -> str:
     return f"{len(collection)}:{collection}:{key}"
+
+
+def _name_of(raw_id: str) -> Name:
+    return collection_of(raw_id) or "", key_of(raw_id)
 
 
 def key_of(raw_id: str) -> str:
@@ -119,36 +123,27 @@ async def _write_one(connection: Connection, write: DocumentWrite) -> int | None
 
 async def _apply(
     connection: Connection, session: Session, writes: Sequence[DocumentWrite]
-) -> list[int | None]:
+) -> Versions:
     """Inside a transaction: apply each write that is current, and sees those before it."""
     ids = sorted({_id(write) for write in writes})
     found = connection.documents.find({"_id": {"$in": ids}}, ["version"], session=session)
-    before = {raw["_id"]: raw["version"] for raw in await found.to_list()}
-    versions: dict[str, int | None] = dict(before)
-    after: dict[str, Raw | None] = {}
-    answers: list[int | None] = []
-    for write in writes:
-        raw_id = _id(write)
-        if versions.get(raw_id) != write.expected:
-            answers.append(None)
-            continue
-        after[raw_id] = _content(write)
-        versions[raw_id] = write.next_version or None
-        answers.append(write.next_version)
-    operations = [each for raw_id in after for each in _operations(raw_id, before, after[raw_id])]
+    before = {_name_of(raw["_id"]): raw["version"] for raw in await found.to_list()}
+    versions, current = decide_writes(writes, before)
+    operations = [
+        each for name, one in current.items() for each in _operations(one, is_there=name in before)
+    ]
     if operations:
         await connection.documents.bulk_write(operations, session=session)
-    return answers
+    return versions
 
 
-def _operations(raw_id: str, before: dict[str, int], after: Raw | None) -> list[Any]:
+def _operations(write: DocumentWrite, *, is_there: bool) -> list[Any]:
     """A document that is to stay absent is inserted and removed, so that others conflict."""
+    where, after = {"_id": _id(write)}, _content(write)
     if after is None:
-        absent = [] if raw_id in before else [InsertOne[Raw]({"_id": raw_id})]
-        return [*absent, DeleteOne({"_id": raw_id})]
-    if raw_id in before:
-        return [ReplaceOne[Raw]({"_id": raw_id}, after)]
-    return [InsertOne(after)]
+        absent = [] if is_there else [InsertOne[Raw](where)]
+        return [*absent, DeleteOne(where)]
+    return [ReplaceOne[Raw](where, after) if is_there else InsertOne(after)]
 
 
 def _id(write: DocumentWrite) -> str:

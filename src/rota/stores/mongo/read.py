@@ -18,7 +18,7 @@ from rota.stores.mongo.connection import BY_ID, SNAPSHOT, Connection, Raw
 from rota.stores.mongo.results import read_bodies, read_tokens
 from rota.stores.mongo.rows import decode_attempts, decode_readable, to_instant, to_number
 from rota.stores.mongo.unit import WITHOUT_ATTEMPTS
-from rota.stores.protocol import QueueDepth, expiry_key
+from rota.stores.protocol import QueueDepth
 
 Bound: TypeAlias = int | datetime
 
@@ -81,7 +81,7 @@ async def find_dependents(
 
 
 async def find_expired(
-    connection: Connection, now: datetime, limit: int, after: Job | None
+    connection: Connection, now: datetime, limit: int, after: tuple[datetime, JobId] | None
 ) -> list[Job]:
     """Jobs whose lease has expired, the longest ago first, then by id.
 
@@ -89,7 +89,7 @@ async def find_expired(
     """
     if after is None:
         await connection.end_abandoned(ABANDONED_AFTER)
-    where = expired(now, None if after is None else expiry_key(after))
+    where = expired(now, after)
     found = connection.jobs.find(where, WITHOUT_ATTEMPTS, hint="leased", limit=limit)
     return decode_readable(await found.sort([("until", 1), ("_id", 1)]).to_list())
 

@@ -1,8 +1,7 @@
 """The store in a MongoDB database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -15,7 +14,7 @@ from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import check_portion, load_jobs
 from rota.stores.kernel.unit import NewJob, Plan, Writes, run_async
-from rota.stores.kernel.verbs import ServerVerbs
+from rota.stores.kernel.verbs import ServerVerbs, SingleInserts
 from rota.stores.mongo import documents, lease, read, results
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.completion import complete
@@ -29,22 +28,16 @@ from rota.stores.protocol import (
     Document,
     DocumentWrite,
     EndedPlace,
-    HeldLease,
     Inserted,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
-    Listener,
     Portion,
     Pruned,
     Reach,
     Record,
-    check_choice,
-    check_count,
     check_name,
     check_names,
     checked,
-    expiry_key,
 )
 from rota.triggers.zone import to_utc
 
@@ -53,7 +46,7 @@ Answer = TypeVar("Answer")
 NO_TRANSACTIONS = "a store in MongoDB takes part in no transaction of its caller"
 
 
-class MongoStore(ServerVerbs[Connection]):
+class MongoStore(SingleInserts, ServerVerbs[Connection]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has begun is completed even if its caller is cancelled. A store belongs to the
@@ -62,16 +55,19 @@ class MongoStore(ServerVerbs[Connection]):
 
     reach = Reach.NETWORK
     _reads = read
+    _leases = lease
+    _notices: MongoWakeups
 
     def __init__(self, connection: Connection, settings: MongoSettings) -> None:
         super().__init__()
         self._connection = connection
         self._settings = settings
-        self._wakeups = MongoWakeups(connection)
+        self._notices = MongoWakeups(connection)
         self._spread = lease.Spread()
         self._limited_turn = asyncio.Lock()
         self.uses_native_paths = True
         """Whether plain jobs take the short ways; tests compare both."""
+        self._group_singles(connection.calls)
 
     @classmethod
     async def open(cls, settings: MongoSettings) -> Self:
@@ -84,17 +80,14 @@ class MongoStore(ServerVerbs[Connection]):
             raise
         return cls(connection, settings)
 
-    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
-        """See ``JobStore.insert``."""
-        self._refuse_when_unusable()
-        now, asked = to_utc(now, "now"), tuple(jobs)
-        if not asked:
+    async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        if not jobs:
             return []
-        if self.uses_native_paths and not any(job.dependencies for job in asked):
-            inserted = await self._run(lambda _: self._insert_plain(asked, now))
+        if self.uses_native_paths and not any(job.dependencies for job in jobs):
+            inserted = await self._run(lambda _: self._insert_plain(jobs, now))
             if inserted is not None:
                 return inserted
-        return await self._run_plan(lambda: edits.insert(asked, now))
+        return await self._run_plan(lambda: edits.insert(jobs, now))
 
     async def _insert_plain(self, jobs: Sequence[Job], now: datetime) -> list[Inserted] | None:
         """Native path: insert jobs without dependencies, without a look at what exists.
@@ -116,7 +109,7 @@ class MongoStore(ServerVerbs[Connection]):
             if is_duplicate(error):
                 return None
             raise
-        await self._wakeups.ring((job.tenant, job.queue) for job in new)
+        await self._notices.ring((job.tenant, job.queue) for job in new)
         return answers
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
@@ -128,17 +121,6 @@ class MongoStore(ServerVerbs[Connection]):
             )
         async with self._limited_turn:  # leases of one process under limits would only contend
             return await self._run(lambda connection: lease.take_limited(connection, request, now))
-
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        """See ``OpenStore.preview_lease``."""
-        now = to_utc(now, "now")
-        return await self._run(lambda connection: lease.preview(connection, request, now))
-
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """See ``JobStore.extend``."""
-        to_utc(now, "now")
-        until, leases = to_utc(until, "until"), tuple(held)
-        return await self._run(lambda connection: lease.extend(connection, leases, until))
 
     def make_keeper(self) -> LeaseKeeper:
         """See ``JobStore.make_keeper``."""
@@ -169,7 +151,7 @@ class MongoStore(ServerVerbs[Connection]):
     async def _complete_plain(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
         """Native path: complete what needs no transaction; the jobs that are completed."""
         done, watched = await complete(self._connection, changes, now)
-        await self._wakeups.ring((), done, watched)
+        await self._notices.ring((), done, watched)
         return done
 
     async def _refuse_within(self, *_: Any, **__: Any) -> NoReturn:
@@ -177,43 +159,6 @@ class MongoStore(ServerVerbs[Connection]):
         raise UnsupportedConnectionError(NO_TRANSACTIONS)
 
     insert_within = read_within = write_within = _refuse_within
-
-    async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
-        """See ``JobStore.find_expired``."""
-        now = to_utc(now, "now")
-        check_count(limit)
-        if after is not None:
-            expiry_key(after)
-        return await self._run(lambda connection: read.find_expired(connection, now, limit, after))
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        """See ``JobStore.next_due_at``."""
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        now = to_utc(now, "now")
-        return await self._run(
-            lambda connection: read.next_due_at(connection, now, queues, tenants)
-        )
-
-    def listen(
-        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
-    ) -> AbstractAsyncContextManager[Listener]:
-        """See ``JobStore.listen``."""
-        self._refuse_when_unusable()
-        return self._wakeups.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        """See ``JobStore.listen_for_end``."""
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._wakeups.listen_for_end(tenant, job_ids)
 
     async def prune(
         self,
@@ -284,7 +229,7 @@ class MongoStore(ServerVerbs[Connection]):
         async def commit_and_ring() -> Answer:
             writes, watched, answer = await self._connection.transact(work)
             ended = writes.ended_jobs()
-            await self._wakeups.ring(writes.ready_partitions(), ended, ended & watched)
+            await self._notices.ring(writes.ready_partitions(), ended, ended & watched)
             return answer
 
         try:
@@ -299,5 +244,5 @@ class MongoStore(ServerVerbs[Connection]):
         return await self._connection.run(lambda: work(self._connection))
 
     async def _release(self) -> None:
-        await self._wakeups.close()
+        await self._notices.close()
         await self._connection.close()

@@ -1,7 +1,7 @@
 """The store's connections to the server, the statements on them, and what they report."""
 
 import asyncio
-from asyncio import Semaphore, Task, get_running_loop
+from asyncio import Semaphore, get_running_loop
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -28,6 +28,7 @@ from rota.errors import (
     UnsupportedConnectionError,
 )
 from rota.jobs import Job
+from rota.stores.calls import Calls
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.rows import COLUMNS, Row, decode_job
@@ -263,17 +264,13 @@ def statements_on(connection: Any, most_bytes: int) -> Session:
 
 
 class Database:
-    """Runs calls, each on a connection of its own; lost connections are replaced.
-
-    A call that has started runs to its end, even if its caller stops waiting: interrupting the
-    driver half-way closes the connection.
-    """
+    """Runs calls, each on a connection of its own; lost connections are replaced."""
 
     def __init__(self, settings: MysqlSettings) -> None:
         self._settings = settings
         self._free = Semaphore(settings.connection_count)
         self._idle: list[tuple[Any, float]] = []
-        self._running: set[Task[Any]] = set()
+        self.calls = Calls()
         self.most_bytes = 1 << 20
         """How much the server takes at once: ``migrate`` reads it."""
 
@@ -293,8 +290,7 @@ class Database:
     async def close(self) -> None:
         """Finish the running calls, then close the connections."""
         with in_flight():
-            if self._running:
-                await asyncio.wait(self._running)
+            await self.calls.finish()
             idle, self._idle = self._idle, []
             patience = self._settings.connect_for.total_seconds()
             closing = (asyncio.wait_for(one.ensure_closed(), patience) for one, _ in idle)
@@ -304,13 +300,10 @@ class Database:
 
     async def run_once(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work``; cancelling stops only the waiting."""
-        task = asyncio.create_task(self._run(work))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        return await self.calls.run(lambda: self._run(work))
 
     async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
-        with in_flight(), translated(self._settings.label):
+        with translated(self._settings.label):
             async with self._free, self._session() as session:
                 return await work(session)
 

@@ -5,15 +5,13 @@ each tenant. The native path locks the first jobs of each partition that no one 
 leases them if the caller can run all of them. Otherwise, and under limits, the kernel decides.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from rota.errors import DamagedJobError, StoreUnavailableError
+from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId, decide_lease, order_key
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
@@ -29,13 +27,11 @@ from rota.stores.kernel.limits import (
 from rota.stores.kernel.partitions import find_partitions
 from rota.stores.kernel.turns import take_turns
 from rota.stores.kernel.unit import Partition, Query, run_async
-from rota.stores.mysql.address import MysqlSettings
-from rota.stores.mysql.connections import Database, Session
+from rota.stores.mysql.connections import Session
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_standings, logger, to_micros
 from rota.stores.sql.partitions import answer_step
-from rota.triggers.zone import to_utc
 
 MOST_MARKED_DUE = 10_000
 """How many jobs one lease marks as due, the longest due first: it keeps the transaction short."""
@@ -233,31 +229,3 @@ async def extend(session: Session, held: Sequence[HeldLease], until: datetime) -
     await session.fetch(QUERIES.extend_leases, ids=ids, held=leases, until=to_micros(until))
     tokens: dict[JobId, int] = dict(await session.fetch(QUERIES.read_tokens, ids=ids))
     return [tokens.get(each.job_id) == each.token for each in held]
-
-
-class Keeper:
-    """See ``LeaseKeeper``: a connection and an event loop of its own, which runs during calls."""
-
-    def __init__(self, settings: MysqlSettings) -> None:
-        self._database = Database(replace(settings, connection_count=1))
-        self._runner: asyncio.Runner | None = None
-
-    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        to_utc(now, "now")
-        until = to_utc(until, "until")
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(self._extend(held, until))
-
-    async def _extend(self, held: Sequence[HeldLease], until: datetime) -> list[bool]:
-        try:
-            return await self._database.run(lambda session: extend(session, held, until))
-        except StoreUnavailableError:
-            # Between calls the loop does not run, and does not notice a lost connection.
-            return await self._database.run(lambda session: extend(session, held, until))
-
-    def close(self) -> None:
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            runner.run(self._database.close())
-            runner.close()

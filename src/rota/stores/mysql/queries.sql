@@ -85,14 +85,15 @@ SELECT name, version, body FROM rota_documents
 WHERE collection = %(collection)s AND name IN (%(keys)s);
 
 -- name: lock_documents
--- Rows that do not exist are not locked: two transactions may both go on to create one.
 SELECT name, version FROM rota_documents
 WHERE collection = %(collection)s AND name IN (%(keys)s)
 ORDER BY name
 FOR UPDATE;
 
 -- name: create_documents
-INSERT INTO rota_documents (collection, name, version, body) VALUES :rows;
+-- Those that exist stay as they are, and are locked too.
+INSERT INTO rota_documents (collection, name, version, body) VALUES :rows
+ON DUPLICATE KEY UPDATE version = version;
 
 -- name: change_documents
 INSERT INTO rota_documents (collection, name, version, body) VALUES :rows

@@ -1,22 +1,18 @@
 """The store in a MariaDB or MySQL database: documents and jobs."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
-from rota.jobs import Change, Job, JobId
+from rota.jobs import Change, Job
+from rota.stores.keeper import keeper_on
 from rota.stores.kernel.placement import made_ready
 from rota.stores.kernel.records import check_job_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
-from rota.stores.kernel.verbs import SqlVerbs, Work
+from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
 from rota.stores.mysql import documents, lease, unit
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session, statements_on, translated
@@ -27,16 +23,12 @@ from rota.stores.mysql.wakeups import Notices, encode_places
 from rota.stores.protocol import (
     Applied,
     DocumentWrite,
-    HeldLease,
     Inserted,
     KeptJob,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
-    Listener,
     Reach,
     Record,
-    check_name,
     checked,
 )
 from rota.stores.rows import Row
@@ -45,7 +37,7 @@ from rota.triggers.zone import to_utc
 Result = TypeVar("Result")
 
 
-class MysqlStore(SqlVerbs[Session]):
+class MysqlStore(SingleInserts, SqlVerbs[Session]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has started runs to its end, even if its caller is cancelled while waiting. A store
@@ -54,6 +46,8 @@ class MysqlStore(SqlVerbs[Session]):
 
     reach = Reach.NETWORK
     _reads = Reads()
+    _leases = lease
+    _notices: Notices
     _documents = documents
     uses_native_paths = True
     """False sends every insert, lease and change through the kernel; tests compare the two."""
@@ -64,6 +58,7 @@ class MysqlStore(SqlVerbs[Session]):
         self._database = database
         self._settings = settings
         self._notices = Notices(database)
+        self._group_singles(database.calls)
 
     @classmethod
     async def open(cls, settings: MysqlSettings) -> Self:
@@ -82,7 +77,7 @@ class MysqlStore(SqlVerbs[Session]):
         run = self._database.run if first.is_last else self._database.run_once
         await run(lambda session: documents.write_all(session, documents.replay(first, stream)))
 
-    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+    async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         asked, rows, now = _submit(jobs, now)
         is_native = self.uses_native_paths
         return await self._commit(
@@ -112,22 +107,14 @@ class MysqlStore(SqlVerbs[Session]):
             lambda session: lease.lease(session, request, now, is_native=is_native)
         )
 
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        now = to_utc(now, "now")
-        return await self._run(lambda session: lease.preview(session, request, now))
-
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         _submit(jobs, now)
         await super().check_insertion(jobs, now)
 
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        to_utc(now, "now")
-        until, leases = to_utc(until, "until"), tuple(held)
-        return await self._run(lambda session: lease.extend(session, leases, until))
-
     def make_keeper(self) -> LeaseKeeper:
         self._refuse_when_unusable()
-        return lease.Keeper(self._settings)
+        settings = replace(self._settings, connection_count=1)
+        return keeper_on(Database(settings), lease.extend)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
@@ -135,19 +122,6 @@ class MysqlStore(SqlVerbs[Session]):
         return await self._commit(
             lambda session: unit.apply(session, decided, now, is_native=is_native)
         )
-
-    def listen(
-        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
-    ) -> AbstractAsyncContextManager[Listener]:
-        self._refuse_when_unusable()
-        return self._notices.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._notices.listen_for_end(tenant, job_ids)
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """One call is one transaction."""

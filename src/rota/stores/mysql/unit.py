@@ -17,6 +17,7 @@ from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import Committed, NewJob, Plan
 from rota.stores.mysql.connections import DUPLICATE, Session, code_of
+from rota.stores.mysql.documents import lock
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
 from rota.stores.rows import (
@@ -172,11 +173,7 @@ async def load(session: Session, records: Sequence[Record], now: datetime) -> in
     """Store the records that are new, in one transaction; how many that were."""
     documents = {each[:2]: each for each in reversed(records) if isinstance(each, KeptDocument)}
     async with session.transaction():
-        found: set[tuple[str, str]] = set()
-        for collection in sorted({each for each, _ in documents}):
-            keys = sorted(key for each, key in documents if each == collection)
-            rows = await session.fetch(QUERIES.lock_documents, keys=keys, collection=collection)
-            found |= {(collection, key) for key, _ in rows}
+        found = await lock(session, documents)
         new = [each for name, each in sorted(documents.items()) if name not in found]
         await session.write(QUERIES.create_documents, new)
         return len(new) + (await Unit(session).run(load_jobs(records, now))).answer

@@ -1,8 +1,8 @@
 """The store's connections to the server, the statements on them, and what they report."""
 
 import asyncio
-from asyncio import Future, Semaphore, Task, TimerHandle, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from asyncio import Semaphore, TimerHandle, get_running_loop
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
@@ -18,6 +18,7 @@ from rota.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from rota.stores.calls import Calls
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.dialling import connect, find_pooling, transaction_settings
 from rota.stores.postgres.queries import QUERIES, placed
@@ -100,6 +101,12 @@ def translate(error: Exception, label: str, outcome: str | None = None) -> Store
         return StoreDamagedError(f"The store {label} is damaged ({error})", details)
     cause = f" ({error})" if str(error) else ""
     return StoreUnavailableError(f"The store {label} is not available: {reason}{cause}", details)
+
+
+def is_about_values(error: Exception) -> bool:
+    """Whether it may be about the values of one call, rather than about the server."""
+    kinds = (asyncpg.DataError, asyncpg.ProgramLimitExceededError, ValueError)
+    return isinstance(error.__cause__, kinds)
 
 
 class Statements(Protocol):
@@ -258,9 +265,8 @@ def _beginning(settings: PostgresSettings) -> str:
 class Database:
     """Runs calls, each on a connection of its own; lost connections are replaced.
 
-    A call that has started runs to its end, even if its caller stops waiting: interrupting the
-    driver half-way leaves a connection in an unknown state. The driver's own pool is not used: it
-    starts three tasks for each call, which take longer than the call itself.
+    The driver's own pool is not used: it starts three tasks for each call, which take longer than
+    the call itself.
     """
 
     def __init__(
@@ -270,7 +276,7 @@ class Database:
         self._free = Semaphore(settings.connection_count)
         # The last one used comes first: it is the likeliest to have prepared the statement.
         self._idle: list[Connection[Record]] = [*idle]
-        self._running: set[Task[Any]] = set()
+        self.calls = Calls()
         self._deadlines = Deadlines(settings.answer_for)
 
     @classmethod
@@ -287,10 +293,7 @@ class Database:
 
     async def run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Do ``work`` and return its result; cancelling stops only the waiting."""
-        answer: Future[Result] = get_running_loop().create_future()
-        task = self.start(self._answer(work, answer))
-        task.add_done_callback(lambda _: answer.cancel())  # perhaps cancelled before it began
-        return await answer
+        return await self.calls.run(lambda: self._run(work))
 
     def warm_up(self, work: Callable[[Session], Awaitable[object]], connection_count: int) -> None:
         """Do ``work`` soon on several connections, without waiting; failures are ignored.
@@ -299,29 +302,25 @@ class Database:
         for the types of values, and the server plans the statements.
         """
         for _ in range(min(connection_count, self.settings.connection_count)):
-            self.start(self._try(work))
+            self.calls.start(lambda: self._try(work))
 
     async def run_repeatably(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """As ``run``, again if the server rolls the work back because of another transaction.
 
         Work that fails leaves nothing behind: it is one statement or one transaction.
         """
-        return await _repeat(self.run, work)
-
-    async def repeat(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
-        """As ``run_repeatably``, in the task of the caller, which ``start`` has started."""
-        return await _repeat(self._run, work)
-
-    async def finish(self) -> None:
-        """Return when the running calls have ended."""
-        with in_flight():
-            if self._running:
-                await asyncio.wait(self._running)
+        for _ in range(TRY_COUNT - 1):
+            try:
+                return await self.run(work)
+            except StoreError as error:
+                if not isinstance(error.__cause__, ROLLED_BACK):
+                    raise
+        return await self.run(work)
 
     async def close(self) -> None:
         """Finish the running calls, then close the connections."""
         with in_flight():
-            await self.finish()
+            await self.calls.finish()
             self._deadlines.close()
             idle, self._idle = self._idle, []
             with suppress(TimeoutError):
@@ -331,44 +330,23 @@ class Database:
             for connection in idle:  # in case the server did not answer
                 connection.terminate()
 
-    def start(self, call: Coroutine[Any, Any, None]) -> Task[None]:
-        """Run this to its end in a task of its own; ``close`` waits for it."""
-        task = asyncio.create_task(call)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
-
-    async def _answer(
-        self, work: Callable[[Session], Awaitable[Result]], answer: "Future[Result]"
-    ) -> None:
-        """Wakes the caller from the call itself: a shield takes one more turn of the loop."""
-        try:
-            result = await self._run(work)
-        except Exception as error:  # noqa: BLE001 - the caller's
-            if not answer.done():
-                answer.set_exception(error)
-        else:
-            if not answer.done():
-                answer.set_result(result)
-
     async def _try(self, work: Callable[[Session], Awaitable[object]]) -> None:
         with suppress(StoreError):
             await self._run(work)
 
     async def _run(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
-        with in_flight():
-            async with self._free:
-                connection = await self._take_connection()
-                try:
-                    return await work(Session(connection, self.settings, self._deadlines))
-                except DRIVER_ERRORS as error:
-                    self._drop_idle_after(error)
-                    raise translate(error, self.label) from error
-                except asyncio.CancelledError:  # the loop itself is ending
-                    connection.terminate()
-                    raise
-                finally:
-                    self._put_back(connection)
+        async with self._free:
+            connection = await self._take_connection()
+            try:
+                return await work(Session(connection, self.settings, self._deadlines))
+            except DRIVER_ERRORS as error:
+                self._drop_idle_after(error)
+                raise translate(error, self.label) from error
+            except asyncio.CancelledError:  # the loop itself is ending
+                connection.terminate()
+                raise
+            finally:
+                self._put_back(connection)
 
     async def _take_connection(self) -> "Connection[Record]":
         while self._idle:
@@ -393,16 +371,3 @@ class Database:
             connection.terminate()
         else:
             self._idle.append(connection)
-
-
-async def _repeat(
-    run: Callable[[Callable[[Session], Awaitable[Result]]], Awaitable[Result]],
-    work: Callable[[Session], Awaitable[Result]],
-) -> Result:
-    for _ in range(TRY_COUNT - 1):
-        try:
-            return await run(work)
-        except StoreError as error:
-            if not isinstance(error.__cause__, ROLLED_BACK):
-                raise
-    return await run(work)

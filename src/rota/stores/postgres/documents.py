@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
-from rota.stores.documents import refuse_stale, take_batch
+from rota.stores.documents import Name, Versions, apply_stream
 from rota.stores.postgres.connections import Database, Session, Statements
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.protocol import Document, DocumentWrite, checked
@@ -20,7 +20,6 @@ MOST_BYTES_AT_ONCE = 16 * 1024 * 1024
 STREAM_LENGTH = 2_000
 """How many writes of a stream are held in memory at a time."""
 
-Versions: TypeAlias = list[int | None]
 Placed: TypeAlias = tuple[int, DocumentWrite]
 """A write and its position among those it came with."""
 
@@ -55,18 +54,18 @@ async def write_calls(
 ) -> list[Versions]:
     """Run ``write_each`` for several callers together."""
     writes = [write for call in calls for write in call]
-    versions = iter(await database.repeat(lambda session: write_each(session, writes)))
+    versions = iter(await database.run_repeatably(lambda session: write_each(session, writes)))
     return [list(islice(versions, len(call))) for call in calls]
 
 
 async def write_all(statements: Statements, writes: Iterable[DocumentWrite]) -> None:
     """Apply the writes as they come from the stream, all or none."""
-    stream, is_last = checked(writes), False
+
+    async def apply(batch: Sequence[DocumentWrite]) -> Versions:
+        return await _apply(statements, batch, plan_steps(batch))
+
     async with statements.transaction():
-        while not is_last:
-            batch = take_batch(stream, STREAM_LENGTH, MOST_BYTES_AT_ONCE)
-            refuse_stale(batch, await _apply(statements, batch.writes, plan_steps(batch.writes)))
-            is_last = batch.is_last
+        await apply_stream(checked(writes), STREAM_LENGTH, MOST_BYTES_AT_ONCE, apply)
 
 
 def plan_steps(writes: Sequence[DocumentWrite]) -> list[list[Placed]]:
@@ -78,7 +77,7 @@ def plan_steps(writes: Sequence[DocumentWrite]) -> list[list[Placed]]:
 def _rounds(placed: Iterable[Placed]) -> list[list[Placed]]:
     """The first write to each document, then the second to each, and so on."""
     rounds: list[list[Placed]] = []
-    depths: dict[tuple[str, str], int] = {}
+    depths: dict[Name, int] = {}
     for position, write in placed:
         depth = depths.get(write[:2], 0)
         depths[write[:2]] = depth + 1
@@ -144,5 +143,5 @@ def _only_demands_absence(write: DocumentWrite) -> bool:
     return write.expected is None and write.body is None
 
 
-def _name(placed: Placed) -> tuple[str, str]:
+def _name(placed: Placed) -> Name:
     return placed[1][:2]

@@ -1,15 +1,11 @@
 """``lease`` and ``extend``: which due jobs a caller gets, and how leases are kept."""
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from itertools import accumulate
 from typing import Any, NamedTuple
-
-from asyncpg import Connection, Record
 
 from rota.jobs import Job, JobId, normalize_job_id
 from rota.jobs.record import HIGHEST_PRIORITY
@@ -26,21 +22,14 @@ from rota.stores.kernel.limits import (
     preview_lease,
 )
 from rota.stores.kernel.unit import Partition, Query, run_async
-from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import (
     DRIVER_ERRORS,
-    LOST_CONNECTION,
-    NOTHING_WRITTEN,
-    Session,
     Statements,
-    translated,
 )
-from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import Leases, Row, decode_leased, in_calendar
 from rota.stores.postgres.unit import set_aside
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
-from rota.triggers.zone import to_utc
 
 MARKED_AT_ONCE = 10_000
 """One lease marks as many jobs as due, those due longest first.
@@ -360,10 +349,11 @@ async def lease_under_limits(call: LeaseCall) -> list[Job]:
         return await run_async(lease_limited(call.request, call.now), call.answer)
 
 
-async def preview(call: LeaseCall) -> LeasePreview:
+async def preview(statements: Statements, request: LeaseRequest, now: datetime) -> LeasePreview:
     """See ``OpenStore.preview_lease``."""
+    call = LeaseCall(statements, request, now)
     await call.mark_due()
-    return await run_async(preview_lease(call.request), call.answer)
+    return await run_async(preview_lease(request), call.answer)
 
 
 async def warm_up(statements: Statements) -> None:
@@ -390,58 +380,3 @@ async def extend(statements: Statements, held: Sequence[HeldLease], until: datet
     rows = await statements.fetch(QUERIES.extend, *columns, until)
     kept = {(row[0], row[1]) for row in rows}
     return [lease in kept for lease in held]
-
-
-class PostgresKeeper:
-    """Extends leases from another thread, with a connection and an event loop of its own.
-
-    The loop runs only while a call waits for its answer.
-    """
-
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
-        self._runner: asyncio.Runner | None = None
-        self._connection: Connection[Record] | None = None
-
-    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """As the store's own; the thread waits for the answer."""
-        to_utc(now, "now")
-        until = to_utc(until, "until")
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(self._extend(held, until))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._runner is None:
-            return
-        runner, self._runner = self._runner, None
-        try:
-            runner.run(self._disconnect())
-        finally:
-            runner.close()
-
-    async def _extend(self, held: Sequence[HeldLease], until: datetime) -> list[bool]:
-        is_new = self._connection is None or self._connection.is_closed()
-        connection = await self._connected()
-        with translated(self._settings.label):
-            try:
-                return await extend(Session(connection, self._settings), held, until)
-            except LOST_CONNECTION as error:
-                # Between calls the loop does not run, and does not notice a lost connection.
-                if is_new or isinstance(error, TimeoutError):
-                    raise
-        connection.terminate()
-        return await self._extend(held, until)
-
-    async def _connected(self) -> "Connection[Record]":
-        if self._connection is None or self._connection.is_closed():
-            with translated(self._settings.label, NOTHING_WRITTEN):
-                self._connection = await connect(self._settings)
-        return self._connection
-
-    async def _disconnect(self) -> None:
-        if self._connection is not None:
-            with suppress(*DRIVER_ERRORS):
-                await self._connection.close(timeout=self._settings.connect_for.total_seconds())
-            self._connection = None

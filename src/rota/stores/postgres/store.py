@@ -1,33 +1,29 @@
 """The store in a PostgreSQL database."""
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from rota.jobs import Change, Job, JobId
+from rota.jobs import Change, Job
+from rota.stores.calls import Groups
+from rota.stores.keeper import keeper_on
 from rota.stores.kernel import edits
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Decision, Plan
-from rota.stores.kernel.verbs import SqlVerbs, Work
+from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
 from rota.stores.postgres import documents, lease, read, unit
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.callers import statements_on
 from rota.stores.postgres.connections import (
     Database,
     Statements,
+    is_about_values,
     translated,
 )
 from rota.stores.postgres.cursor import Cursors
-from rota.stores.postgres.groups import Groups
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import is_fresh
 from rota.stores.postgres.schema import open_database
@@ -35,15 +31,12 @@ from rota.stores.postgres.wakeups import Notices
 from rota.stores.protocol import (
     Applied,
     DocumentWrite,
-    HeldLease,
     Inserted,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
     Listener,
     Reach,
     Record,
-    check_name,
     checked,
 )
 from rota.triggers.zone import to_utc
@@ -54,7 +47,7 @@ CONNECTIONS_OF_A_WORKER = 3
 """A worker leases, settles and asks when the next job is due, sometimes all at once."""
 
 
-class PostgresStore(SqlVerbs[Statements]):
+class PostgresStore(SingleInserts, SqlVerbs[Statements]):
     """Documents and jobs in a database, for every process that can reach it.
 
     A call that has started runs to its end, even if its caller is cancelled while waiting. A store
@@ -63,6 +56,8 @@ class PostgresStore(SqlVerbs[Statements]):
 
     reach = Reach.NETWORK
     _reads = read
+    _leases = lease
+    _notices: Notices
     _documents = documents
     uses_native_paths = True
 
@@ -72,8 +67,8 @@ class PostgresStore(SqlVerbs[Statements]):
         self._database = database
         self._settings = settings
         write = partial(documents.write_calls, database)
-        self._writes = Groups(database, write, documents.MOST_AT_ONCE)
-        self._inserts = Groups(database, self._insert_together, unit.MOST_AT_ONCE)
+        self._writes = Groups(database.calls, write, documents.MOST_AT_ONCE, is_about_values)
+        self._group_singles(database.calls)
         self._notices = Notices(database, settings)
         self._cursors = Cursors()
         self._fast_path = lease.FastPath()
@@ -95,9 +90,7 @@ class PostgresStore(SqlVerbs[Statements]):
         self._refuse_when_unusable()
         await self._database.run(lambda session: documents.write_all(session, writes))
 
-    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
-        """Store all of these jobs or none."""
-        now = to_utc(now, "now")
+    async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         if self._may_be_new(jobs) and await self._insert_new(jobs, now):
             return [Inserted(job) for job in jobs]
         return await self._run_plan(lambda: edits.insert(jobs, now))
@@ -108,25 +101,8 @@ class PostgresStore(SqlVerbs[Statements]):
         return self.uses_native_paths and all(map(is_fresh, jobs))
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
-        if len(jobs) == 1 and jobs[0].idempotency_key is None:
-            self._refuse_when_unusable()
-            return await self._inserts.run((jobs[0], now))
-        return await self._insert_notified(self._run, jobs, now)
-
-    async def _insert_together(self, calls: Sequence[tuple[Job, datetime]]) -> list[bool]:
-        """Insert the jobs of several callers; False for each if one of the jobs exists."""
-        jobs, now = [job for job, _ in calls], max(now for _, now in calls)
-        is_new = await self._insert_notified(self._database.repeat, jobs, now)
-        return [is_new] * len(calls)
-
-    async def _insert_notified(
-        self,
-        run: Callable[[Work[Statements, bool]], Awaitable[bool]],
-        jobs: Sequence[Job],
-        now: datetime,
-    ) -> bool:
         with self._notices.notify_within(jobs) as notice:
-            is_new = await run(lambda session: unit.insert_new(session, jobs, now, notice))
+            is_new = await self._run(lambda session: unit.insert_new(session, jobs, now, notice))
         if is_new:
             partitions = {(job.tenant, job.queue) for job in jobs}
             self._notices.notify(partitions, is_sent=notice is not None)
@@ -166,28 +142,16 @@ class PostgresStore(SqlVerbs[Statements]):
 
         return await self._run(run)
 
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        """See ``OpenStore.preview_lease``."""
-        now = to_utc(now, "now")
-        return await self._run(
-            lambda session: lease.preview(lease.LeaseCall(session, request, now))
-        )
-
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """See ``OpenStore.check_insertion``."""
         unit.check_ids(jobs)
         await super().check_insertion(jobs, now)
 
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """Extend leases; False for each that is lost."""
-        to_utc(now, "now")
-        until = to_utc(until, "until")
-        return await self._run(lambda session: lease.extend(session, held, until))
-
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""
         self._refuse_when_unusable()
-        return lease.PostgresKeeper(self._settings)
+        settings = replace(self._settings, connection_count=1)
+        return keeper_on(Database(settings), lease.extend)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds."""
@@ -215,15 +179,7 @@ class PostgresStore(SqlVerbs[Statements]):
         """Listen, to this process and to others, for as long as the context lasts."""
         self._refuse_when_unusable()
         self._database.warm_up(lease.warm_up, CONNECTIONS_OF_A_WORKER)
-        return self._notices.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Listen, to all processes, for the end of these jobs while the context lasts."""
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._notices.listen_for_end(tenant, job_ids)
+        return super().listen(queues, tenants)
 
     async def load(self, records: Sequence[Record], now: datetime) -> int:
         """Store records as they are, all in one transaction."""
@@ -249,7 +205,7 @@ class PostgresStore(SqlVerbs[Statements]):
         return await self._database.run_repeatably(work)
 
     async def _release(self) -> None:
-        await self._database.finish()  # what it writes is still notified
+        await self._database.calls.finish()  # what they write is notified
         await self._notices.close()
         await self._database.close()
 

@@ -1,13 +1,12 @@
 """The way from a store to its server: calls that finish even if their caller is cancelled."""
 
-import asyncio
-from asyncio import Future, Task
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
 from rota.clock.idle import in_flight
 from rota.jobs import JobId
+from rota.stores.calls import Calls
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys
@@ -29,7 +28,7 @@ class Database:
         self.connections = connections
         self.settings = settings
         self.keys: Keys = name_keys(settings.name)
-        self._calls: set[Task[Any]] = set()
+        self.calls = Calls()
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
@@ -51,7 +50,7 @@ class Database:
         """A script's answer; it is given the keys of jobs if it does not need others."""
         keys = self.keys.jobs if keys is None else keys
         taken = (len(keys), *keys, *arguments)
-        return await self._carry_out(lambda: self.connections.run_script(script, taken))
+        return await self.calls.run(lambda: self.connections.run_script(script, taken))
 
     async def read_jobs(
         self,
@@ -80,41 +79,9 @@ class Database:
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
-        return await self._carry_out(lambda: self.connections.call(*command))
+        return await self.calls.run(lambda: self.connections.call(*command))
 
     async def close(self) -> None:
         """Complete the calls under way and close the connections."""
-        while self._calls:
-            await asyncio.wait(self._calls)
+        await self.calls.finish()
         await self.connections.close()
-
-    async def _carry_out(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Do work in a task of its own: cancelling its caller only ends the wait."""
-        answer: Future[Any] = asyncio.get_running_loop().create_future()
-
-        def end(task: Task[None]) -> None:
-            self._calls.discard(task)
-            if not answer.done():  # the task was cancelled, perhaps before it began
-                answer.cancel()
-
-        task = asyncio.create_task(_work_for(answer, work))
-        self._calls.add(task)
-        task.add_done_callback(end)
-        return await answer
-
-
-async def _work_for(answer: "Future[Any]", work: Callable[[], Awaitable[Any]]) -> None:
-    """Put the result of work into ``answer``, unless its caller has gone.
-
-    The caller wakes a turn of the loop earlier than with ``asyncio.shield``. Virtual time stands
-    still until the work is done.
-    """
-    with in_flight():
-        try:
-            result = await work()
-        except Exception as error:  # noqa: BLE001 - it is the caller's
-            if not answer.done():
-                answer.set_exception(error)
-        else:
-            if not answer.done():
-                answer.set_result(result)

@@ -1,8 +1,6 @@
 """Leases: ``lease`` with and without limits, ``extend``, and a keeper for another thread."""
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -23,13 +21,9 @@ from rota.stores.kernel.limits import (
 from rota.stores.kernel.turns import order_turns
 from rota.stores.kernel.unit import Partition, run_async
 from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest
-from rota.stores.redis.address import RedisSettings
-from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
-from rota.stores.redis.keys import name_keys
 from rota.stores.redis.rows import decode_all, encode_names
 from rota.stores.redis.scripts import Script, load_script
-from rota.triggers.zone import to_utc
 
 LEASE = load_script("lease")
 PARTITIONS = load_script("partitions")
@@ -175,35 +169,3 @@ async def extend(database: Database, held: Sequence[HeldLease], until: datetime)
     arguments = _encode_extension(held, until)
     answers = await database.run(EXTEND, arguments)
     return list(map(bool, answers))
-
-
-class RedisKeeper:
-    """Extends leases for another thread, on an event loop and a connection of its own.
-
-    The loop runs in a thread of its own too, because the caller's thread may have one that runs.
-    """
-
-    def __init__(self, settings: RedisSettings) -> None:
-        self._settings = settings
-        self._keys = name_keys(settings.name).jobs
-        self._opened: tuple[ThreadPoolExecutor, asyncio.Runner, Connections] | None = None
-
-    def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """As the store's own; the thread waits for the answer."""
-        to_utc(now, "now")
-        extension = _encode_extension(held, to_utc(until, "until"))
-        arguments = (len(self._keys), *self._keys, *extension)
-        if self._opened is None:
-            made = Connections(self._settings)
-            self._opened = ThreadPoolExecutor(1), asyncio.Runner(), made
-        thread, runner, connections = self._opened
-        running = connections.run_script(EXTEND, arguments)
-        return list(map(bool, thread.submit(runner.run, running).result()))
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._opened is not None:
-            (thread, runner, connections), self._opened = self._opened, None
-            with thread:
-                thread.submit(runner.run, connections.close()).result()
-                thread.submit(runner.close).result()

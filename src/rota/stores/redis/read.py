@@ -19,7 +19,7 @@ from rota.jobs import (
     parse_instant,
 )
 from rota.jobs.record import HIGHEST_PRIORITY
-from rota.stores.protocol import QueueDepth, expiry_key
+from rota.stores.protocol import QueueDepth
 from rota.stores.redis.database import NO_LIMIT, Database
 from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import (
@@ -106,12 +106,12 @@ async def find_dependents(
 
 
 async def find_expired(
-    database: Database, now: datetime, limit: int, after: Job | None
+    database: Database, now: datetime, limit: int, after: tuple[datetime, JobId] | None
 ) -> list[Job]:
     """Jobs whose lease has expired, the longest ago first."""
     first = "-"
     if after is not None:
-        until, job_id = expiry_key(after)
+        until, job_id = after
         first = f"({format_instant(until)}{job_id}"
     return await _read_range(database, "leased", limit, (first, f"({format_instant(now)}"))
 

@@ -2,40 +2,37 @@
 
 from asyncio import Lock
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from rota.errors import InvalidInputError
-from rota.jobs import Change, Job, JobId, JobStatus
+from rota.jobs import Change, Job, JobStatus
 from rota.jobs.retention import Expiry
+from rota.stores.keeper import LoopKeeper
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
-from rota.stores.kernel.verbs import ServerVerbs
+from rota.stores.kernel.verbs import ServerVerbs, SingleInserts
 from rota.stores.protocol import (
     Applied,
     EndedPlace,
-    HeldLease,
     Inserted,
     LeaseKeeper,
-    LeasePreview,
     LeaseRequest,
-    Listener,
     Portion,
     Pruned,
     Reach,
     Record,
-    check_choice,
     check_count,
-    check_name,
 )
 from rota.stores.redis import lease, read
 from rota.stores.redis.address import RedisSettings
+from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import DocumentVerbs
 from rota.stores.redis.records import dump, load
@@ -68,7 +65,7 @@ _pack = msgspec.msgpack.Encoder().encode
 Answer = TypeVar("Answer")
 
 
-class RedisStore(DocumentVerbs, ServerVerbs[Database]):
+class RedisStore(SingleInserts, DocumentVerbs, ServerVerbs[Database]):
     """Stores documents and jobs on a server, for every process that can reach it.
 
     A store belongs to the process and the event loop that opened it.
@@ -76,6 +73,8 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
 
     reach = Reach.NETWORK
     _reads = read
+    _leases = lease
+    _notices: Notices
 
     uses_native_paths: ClassVar[bool] = True
     """Without them, every change of jobs but a lease goes through the kernel, for comparison."""
@@ -84,16 +83,15 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
         super().__init__(database)
         self._notices = Notices(database)
         self._limited = Lock()
+        self._group_singles(database.calls)
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
         """The store of that name on a server; an empty one if there was none."""
         return cls(await Database.open(settings))
 
-    async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
-        """Create all of these jobs or none, up to MOST_INSERTED; see the protocol."""
-        self._refuse_when_unusable()
-        now = to_utc(now, "now")
+    async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
+        """Create all of these jobs or none, up to MOST_INSERTED."""
         _refuse_too_many("jobs", len(jobs))
         _refuse_too_many("dependencies", sum(len(job.dependencies) for job in jobs))
         if self.uses_native_paths and not any(job.dependencies for job in jobs):
@@ -113,21 +111,12 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
 
-    async def preview_lease(self, request: LeaseRequest, now: datetime) -> LeasePreview:
-        """See ``OpenStore.preview_lease``."""
-        self._refuse_when_unusable()
-        return await lease.preview(self._database, request, to_utc(now, "now"))
-
-    async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
-        """Extend leases; False for each that is lost."""
-        self._refuse_when_unusable()
-        to_utc(now, "now")
-        return await lease.extend(self._database, held, to_utc(until, "until"))
-
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""
         self._refuse_when_unusable()
-        return lease.RedisKeeper(self._database.settings)
+        settings = self._database.settings
+        database = Database(Connections(settings), settings)
+        return LoopKeeper(partial(lease.extend, database), database.close)
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds, part by part; see the protocol."""
@@ -145,38 +134,9 @@ class RedisStore(DocumentVerbs, ServerVerbs[Database]):
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """Jobs whose lease has expired; see the protocol."""
         self._refuse_when_unusable()
-        now, limit = to_utc(now, "now"), check_count(limit)
         if after is None:  # a process may have died before it finished a commit
-            await finish_intent(self._database, now)
-        return await read.find_expired(self._database, now, limit, after)
-
-    async def next_due_at(
-        self,
-        now: datetime,
-        queues: Collection[str] | None = None,
-        tenants: Collection[str] | None = None,
-    ) -> datetime | None:
-        """The first instant, from now on, at which a READY job is due."""
-        self._refuse_when_unusable()
-        now = to_utc(now, "now")
-        check_choice(queues, "queues")
-        check_choice(tenants, "tenants")
-        return await read.next_due_at(self._database, now, queues, tenants)
-
-    def listen(
-        self, queues: Collection[str] | None = None, tenants: Collection[str] | None = None
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Listen, to this process and to others, for as long as the context lasts."""
-        self._refuse_when_unusable()
-        return self._notices.listen(queues, tenants)
-
-    def listen_for_end(
-        self, tenant: str, job_ids: Collection[JobId]
-    ) -> AbstractAsyncContextManager[Listener]:
-        """Listen for the end of jobs, to this process and to others; see the protocol."""
-        self._refuse_when_unusable()
-        check_name("tenant", tenant)
-        return self._notices.listen_for_end(job_ids)
+            await finish_intent(self._database, to_utc(now, "now"))
+        return await super().find_expired(now, limit, after)
 
     async def prune(
         self,

@@ -50,7 +50,11 @@ class Notices:
             yield listener
 
     @asynccontextmanager
-    async def listen_for_end(self, job_ids: Collection[JobId]) -> AsyncIterator[Listener]:
+    async def listen_for_end(
+        self,
+        tenant: str,  # noqa: ARG002 - as other stores have it
+        job_ids: Collection[JobId],
+    ) -> AsyncIterator[Listener]:
         """As ``listen``, for the end of jobs."""
         try:
             async with self._wakeups.listen_for_end(job_ids) as listener:

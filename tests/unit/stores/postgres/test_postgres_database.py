@@ -70,7 +70,7 @@ async def test_a_call_that_is_broken_off_with_its_loop_leaves_no_connection(
     begun = asyncio.Event()
     waiting = asyncio.create_task(database.run(sleep))
     await begun.wait()
-    for task in database._running:
+    for task in database.calls._running:
         task.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from rota.clock.idle import turn
-from rota.errors import InvalidJobError
-from rota.jobs import Job
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.store import PostgresStore
@@ -50,35 +48,6 @@ async def test_a_job_alone_is_inserted_by_the_statement_for_one(
     await store.insert([a_job()], NOW)
     await store.insert([a_job()], NOW)
     assert sent == [QUERIES.insert_one] * 2
-
-
-async def test_a_job_that_exists_does_not_keep_its_neighbours_out(store: PostgresStore) -> None:
-    known, others = a_job(), [a_job() for _ in range(5)]
-    await store.insert([known], NOW)
-    calls = [store.insert([job], NOW) for job in (known, *others, others[0])]
-    answers = await asyncio.gather(*calls)
-    existing = [one.is_existing for (one,) in answers]
-    assert existing[0] is True
-    assert existing[1:].count(True) == 1  # one of the two calls with the same id
-    assert await store.count("default") == 6
-
-
-async def test_a_job_that_is_refused_takes_no_neighbour_down(store: PostgresStore) -> None:
-    jobs: list[Job] = [a_job(), a_job(id="not an id"), a_job()]
-    answers = await asyncio.gather(
-        *(store.insert([job], NOW) for job in jobs), return_exceptions=True
-    )
-    assert isinstance(answers[1], InvalidJobError)
-    assert await store.count("default") == 2
-
-
-async def test_a_job_whose_caller_has_gone_is_inserted_all_the_same(store: PostgresStore) -> None:
-    jobs = [a_job() for _ in range(3)]
-    calls = [asyncio.create_task(store.insert([job], NOW)) for job in jobs]
-    await turn()
-    calls[1].cancel()
-    await asyncio.wait(calls)
-    assert await store.count("default") == 3
 
 
 async def test_each_job_is_due_at_its_own_time(store: PostgresStore) -> None:
