@@ -127,17 +127,19 @@ class Groups(Generic[Item, Result]):
     async def _serve(self) -> None:
         try:
             while self._waiting:
-                group = self._take_group()
-                try:
-                    outcomes = await self._write_group(group)
-                except asyncio.CancelledError:  # the loop itself is ending
-                    for one in group:
-                        one.answer.cancel()
-                    raise
-                for one, outcome in zip(group, outcomes, strict=True):
-                    _settle(one.answer, outcome)
+                await self._answer_group(self._take_group())
         finally:
             self._busy_count -= 1
+
+    async def _answer_group(self, group: "Sequence[_Waiting[Item, Result]]") -> None:
+        try:
+            outcomes = await self._write_group(group)
+        except asyncio.CancelledError:  # the loop itself is ending
+            for one in group:
+                one.answer.cancel()
+            raise
+        for one, outcome in zip(group, outcomes, strict=True):
+            _settle(one.answer, outcome)
 
     def _take_group(self) -> "list[_Waiting[Item, Result]]":
         group = [self._waiting.popleft()]
