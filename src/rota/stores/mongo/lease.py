@@ -127,7 +127,7 @@ async def claim(
 ) -> list[Job]:
     """Lease those of the jobs that are still free; returns them in the same order.
 
-    One update leases them all and gives each a token greater than before. Its mark tells which
+    One update leases them all and gives each a token greater than before. Its mark shows which
     jobs it leased. Jobs that cannot be read are set aside.
     """
     mark, ids, moment = ObjectId(), list(chosen), to_number(now)

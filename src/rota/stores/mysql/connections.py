@@ -8,7 +8,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
@@ -60,7 +59,7 @@ _REASONS = {
 }
 
 MOST_BYTES_AT_ONCE = 4 << 20
-"""A statement with many rows is divided: a server takes 16 MiB at once, unless told otherwise."""
+"""A statement with many rows is divided: a server takes 16 MiB at once by default."""
 
 _NO_NAME = "''"
 """What an empty list has in it: no name is empty."""
@@ -99,11 +98,6 @@ def translated(label: str) -> Iterator[None]:
             f"The store {label} is not available: {reason}{cause}",
             {"store": label, "reason": reason, "outcome": outcome},
         ) from error
-
-
-def fill(connection: Any, statement: str, values: Mapping[str, Any]) -> str:
-    """The statement with these values in it."""
-    return statement % {name: escape(connection, each) for name, each in values.items()}
 
 
 def escape(connection: Any, value: Any) -> str:
@@ -167,7 +161,7 @@ class Session:
 
     def fill(self, statement: str, **values: Any) -> str:
         """The statement with these values in it."""
-        return fill(self._connection, statement, values)
+        return statement % {at: escape(self._connection, each) for at, each in values.items()}
 
     async def change(self, statement: str, ids: Iterable[str], **values: Any) -> None:
         """Run a statement about ``ids``; they are sorted, so that locks are too."""
@@ -205,13 +199,10 @@ class Session:
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """Everything inside happens, or nothing. In a caller's transaction it is a savepoint."""
         if self._is_callers:
-            return self.savepoint("rota")
+            return self._all_or_none(
+                QUERIES.set_savepoint, QUERIES.release_savepoint, QUERIES.roll_back_to_savepoint
+            )
         return self._all_or_none(QUERIES.begin, QUERIES.commit, QUERIES.roll_back)
-
-    def savepoint(self, name: str) -> AbstractAsyncContextManager[None]:
-        """A part of a transaction that happens as a whole, or not at all."""
-        steps = (QUERIES.set_savepoint, QUERIES.release_savepoint, QUERIES.roll_back_to_savepoint)
-        return self._all_or_none(*(step.replace(":name", name) for step in steps))
 
     @asynccontextmanager
     async def _all_or_none(self, begin: str, end: str, undo: str) -> AsyncIterator[None]:

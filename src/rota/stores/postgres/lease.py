@@ -40,7 +40,7 @@ SPARE = 8
 """A lease looks at some more jobs and tenants than it wants: other callers may be taking them."""
 
 SKIPPED = 100
-"""So many leases assume that there are several partitions, after one that met them."""
+"""After a lease that met several partitions, this many assume that there are several."""
 
 MOST_STEPS = 5
 """How often a lease asks further tenants, after other callers have taken the jobs of the first."""
@@ -55,7 +55,7 @@ _LAST_QUEUE = chr(0x10FFFF)
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
-_WARM_UP = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1), queues=("",))
+_WARM_UP = LeaseRequest(worker="warm-up", limit=1, lease_for=timedelta(seconds=1), queues=("",))
 
 
 _SEVERAL, _LATE = 0, 1
@@ -76,7 +76,7 @@ class Taken(Enum):
     NONE = "none"
 
 
-class Stretch(NamedTuple):
+class KeyRange(NamedTuple):
     """A partition, or one priority in it from a certain job on."""
 
     tenant: str
@@ -144,9 +144,9 @@ class LeaseCall:
             await self.mark_due()
         return Taken.PART
 
-    async def take_after(self, stretches: Sequence[Stretch]) -> None:
-        """Take jobs of these stretches in one statement; none if the caller cannot run one."""
-        columns = [list(column) for column in zip(*stretches, strict=True)]
+    async def take_after(self, ranges: Sequence[KeyRange]) -> None:
+        """Take jobs of these ranges in one statement; none if the caller cannot run one."""
+        columns = [list(column) for column in zip(*ranges, strict=True)]
         terms = (self.left, self.now + self.request.lease_for, self.request.worker)
         rows = await self.statements.fetch(
             QUERIES.lease_after, self.now, *columns, *terms, *self._runnable
@@ -154,14 +154,14 @@ class LeaseCall:
         await self._keep(rows)
 
     async def take_in_turns(
-        self, tenants: Iterable[str], stretches: Mapping[str, Sequence[Stretch]]
+        self, tenants: Iterable[str], ranges: Mapping[str, Sequence[KeyRange]]
     ) -> None:
         """Take jobs of these tenants, as ``turns`` says: an equal part each, then what is left."""
         waiting = list(tenants)
         contended_count = 0
         while waiting and self.left and contended_count < MOST_CONTENDED:
             share = max(1, self.left // len(waiting))
-            wanted = [stretch for tenant in waiting for stretch in stretches[tenant]]
+            wanted = [each for tenant in waiting for each in ranges[tenant]]
             found = await self.find_first(wanted, share + SPARE, self._passed_over)
             offered = self._offer(waiting, found, share + SPARE)
             taken = await self.take(offered, share)
@@ -207,10 +207,10 @@ class LeaseCall:
         )
 
     async def find_first(
-        self, stretches: Sequence[Stretch], count: int, passed_over: Sequence[JobId] = ()
+        self, ranges: Sequence[KeyRange], count: int, passed_over: Sequence[JobId] = ()
     ) -> list[Standing]:
-        """The first due jobs of each stretch."""
-        columns = [list(column) for column in zip(*stretches, strict=True)] or [[]] * 5
+        """The first due jobs of each range."""
+        columns = [list(column) for column in zip(*ranges, strict=True)] or [[]] * 5
         seen_count = LOOK_AHEAD if self.request.is_selective else count
         rows = await self.statements.fetch(
             QUERIES.find_first,
@@ -260,11 +260,11 @@ class LeaseCall:
                 return await self.take(offered, len(chosen))
         raise TypeError(f"unknown query: {query!r}")
 
-    def _age(self, partitions: Sequence[Partition]) -> list[Stretch]:
+    def _age(self, partitions: Sequence[Partition]) -> list[KeyRange]:
         """Where a queue ages, any of its priorities may come first."""
         ageing = self.request.ageing or {}
         return [
-            Stretch(tenant, queue, priority)
+            KeyRange(tenant, queue, priority)
             for tenant, queue in partitions
             for priority in (PRIORITIES if queue in ageing else (None,))
         ]
@@ -306,7 +306,7 @@ class FastPath:
         self._skip_count = SKIPPED + 1
 
 
-async def lease_from_front(call: LeaseCall) -> list[Job]:
+async def lease_from_start(call: LeaseCall) -> list[Job]:
     """Lease the next jobs, each statement by itself.
 
     If a later statement fails, the jobs that were leased before are the answer: no other
@@ -333,13 +333,13 @@ async def _take_from_partitions(call: LeaseCall) -> None:
     after_tenant = call.request.after_tenant
     for _ in range(MOST_STEPS):
         tenant_count = call.left + SPARE
-        stretches: dict[str, list[Stretch]] = {}
+        ranges: dict[str, list[KeyRange]] = {}
         for tenant, queue in await call.find_partitions(tenant_count, after_tenant):
-            stretches.setdefault(tenant, []).append(Stretch(tenant, queue))
-        await call.take_in_turns(stretches, stretches)
-        if not call.left or len(stretches) < tenant_count:
+            ranges.setdefault(tenant, []).append(KeyRange(tenant, queue))
+        await call.take_in_turns(ranges, ranges)
+        if not call.left or len(ranges) < tenant_count:
             return
-        after_tenant = list(stretches)[-1]
+        after_tenant = list(ranges)[-1]
 
 
 async def lease_under_limits(call: LeaseCall) -> list[Job]:

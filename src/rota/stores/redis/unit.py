@@ -357,7 +357,7 @@ def _split(parents: bytes | None) -> tuple[JobId, ...]:
 
 
 class _Notices(NamedTuple):
-    """What other processes are told on each channel."""
+    """What other processes hear on each channel."""
 
     ready: bytes = b""
     ends: str = ""
