@@ -70,6 +70,8 @@ _KEY_AT, _OCCURRENCE_AT = COLUMNS.index("idempotency_key"), COLUMNS.index("occur
 IDLE_FOR = 30.0
 """Seconds after which an unused connection is closed; the server ends it after twice that time."""
 
+_IDLE = {"idle_for": int(2 * IDLE_FOR)}
+
 
 def code_of(error: BaseException | None) -> int:
     """The server's or the driver's number of an error; 0 for a connection that is closed."""
@@ -106,16 +108,6 @@ def escape(connection: Any, value: Any) -> str:
         text = ",".join([escape(connection, each) for each in value])
         return f"({text})" if isinstance(value, tuple) else text or _NO_NAME
     return str(connection.escape(value))
-
-
-def _is_utf8(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def read_names(rows: Iterable[Row], description: Sequence[Sequence[Any]]) -> list[Row]:
@@ -170,8 +162,10 @@ class Session:
 
     def decode(self, row: Row, /) -> Job:
         """The job in ``job_columns``; DamagedJobError if they are not a job's."""
-        if not _is_utf8("".join([row[at] or "" for at in _NAMES_AT])):
-            raise DamagedJobError(row[0], "a name is not UTF-8")
+        try:
+            "".join([row[at] or "" for at in _NAMES_AT]).encode()
+        except UnicodeEncodeError as error:
+            raise DamagedJobError(row[0], "a name is not UTF-8") from error
         if row[_KEY_AT] is None and row[_OCCURRENCE_AT] is None:
             return decode_job(row)
         values = list(row)
@@ -326,15 +320,9 @@ async def connect(settings: MysqlSettings) -> Any:
     try:
         async with asyncio.timeout(settings.connect_for.total_seconds()):
             connection: Any = await asyncmy.connect(**settings.driver_arguments)
-            for statement in session_setup():
+            for statement in (QUERIES.configure_session % _IDLE).removesuffix(";").split(";"):
                 await connection.query(statement)
             return connection
     except (TimeoutError, errors.OperationalError) as error:
         code = code_of(error)
         raise errors.OperationalError(2003 if code in _LOST else code, str(error)) from error
-
-
-def session_setup() -> list[str]:
-    """How the server treats the store's connections, whatever its own defaults are."""
-    statements: list[str] = (QUERIES.configure_session % {"idle_for": int(2 * IDLE_FOR)}).split(";")
-    return [each for each in statements if each.strip()]

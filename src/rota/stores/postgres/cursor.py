@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 import asyncpg
+from msgspec.structs import replace
 
 from rota.jobs import Job, JobId
 from rota.stores.kernel.turns import order_turns
@@ -223,9 +224,11 @@ class Cursor:
 
     async def learn(self, call: LeaseCall) -> None:
         """Continue in every place from its first due job, wherever the cursor was."""
-        partitions = await call.find_partitions(MOST_PLACES + 1, "")
+        partitions = await call.find_partitions(
+            replace(call.request, after_tenant=""), MOST_PLACES + 1
+        )
         places = [KeyRange(*each, priority) for each in partitions for priority in PRIORITIES]
-        found = await call.find_first(places, 1)
+        found = await call.read_first(places, 1)
         if len(self.reached) + len(found) > MOST_PLACES:
             self.reached.clear()  # many of them may be empty by now
         self.is_full = False

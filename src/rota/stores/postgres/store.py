@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from rota.jobs import Change, Job
 from rota.stores.keeper import keeper_on
 from rota.stores.kernel import edits
+from rota.stores.kernel.records import check_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.kernel.verbs import SqlVerbs, Work
@@ -94,7 +95,7 @@ class PostgresStore(SqlVerbs[Statements]):
 
     def _may_be_new(self, jobs: Sequence[Job]) -> bool:
         """Whether to try the native path."""
-        unit.check_ids(jobs)
+        check_ids([job.id for job in jobs])
         return self.uses_native_paths and all(map(is_fresh, jobs))
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
@@ -141,7 +142,7 @@ class PostgresStore(SqlVerbs[Statements]):
 
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """See ``OpenStore.check_insertion``."""
-        unit.check_ids(jobs)
+        check_ids([job.id for job in jobs])
         await super().check_insertion(jobs, now)
 
     def make_keeper(self) -> LeaseKeeper:
