@@ -42,8 +42,10 @@ class LoopKeeper:
         if self._opened is not None:
             (thread, runner), self._opened = self._opened, None
             with thread:
-                thread.submit(lambda: runner.run(self._close())).result()
-                thread.submit(runner.close).result()
+                try:
+                    thread.submit(lambda: runner.run(self._close())).result()
+                finally:
+                    thread.submit(runner.close).result()
 
 
 class Database(Protocol[Handle_co]):

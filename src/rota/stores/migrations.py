@@ -8,7 +8,7 @@ edited after a release; a store keeps the checksum of what was applied.
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rota.errors import SchemaOutdatedError
 from rota.stores.statements import folder_of
@@ -24,6 +24,14 @@ class AppliedMigration(NamedTuple):
     name: str
     is_compatible: bool
     checksum: str
+
+
+def read_marks(rows: Iterable[Iterable[Any]]) -> tuple[AppliedMigration, ...]:
+    """The migrations in the rows of ``read_migrations``; not every database has booleans."""
+    return tuple(
+        AppliedMigration(number, name, bool(is_compatible), checksum)
+        for number, name, is_compatible, checksum in rows
+    )
 
 
 class Migration(NamedTuple):

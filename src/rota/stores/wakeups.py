@@ -1,11 +1,21 @@
-"""Wake-ups inside one process."""
+"""Wake-ups inside one process, and what the ways to other processes have in common."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
-from typing import TypeAlias
+from asyncio import Event, Task
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeAlias
 
-from rota.errors import StoreClosedError
+from rota.errors import StoreClosedError, StoreError
 from rota.jobs import JobId
 from rota.stores.kernel.unit import Partition
 from rota.stores.protocol import check_choice, is_chosen
@@ -99,12 +109,65 @@ class Wakeups:
             del self._by_job[job_id]
 
 
+class EndsPoller:
+    """Asks which of the awaited jobs have ended, while there are any and no message would come."""
+
+    def __init__(
+        self,
+        wakeups: Wakeups,
+        find_unended: Callable[[list[JobId]], Awaitable[Iterable[Sequence[Any]]]],
+        every: float,
+    ) -> None:
+        """Between two questions pass ``every`` seconds."""
+        self._wakeups = wakeups
+        self._find_unended = find_unended
+        self._every = every
+        self._awaited: Counter[JobId] = Counter()
+        self._task: Task[None] | None = None
+
+    @contextmanager
+    def awaiting(self, job_ids: Collection[JobId]) -> Iterator[None]:
+        """Ask for these jobs too, while the context lasts."""
+        self._awaited.update(job_ids)
+        if self._task is None and self._awaited:
+            self._task = asyncio.create_task(self._poll())
+        try:
+            yield
+        finally:
+            self._awaited.subtract(job_ids)
+            self._awaited = +self._awaited
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _poll(self) -> None:
+        while self._awaited:
+            await wait_for(Event(), self._every)
+            wanted = sorted(self._awaited)
+            with suppress(StoreError):  # the next question may be answered
+                unended = {job_id for (job_id,) in await self._find_unended(wanted)}
+                self._wakeups.ring_ends(set(wanted) - unended)
+        self._task = None
+
+
+async def wait_for(event: Event, seconds: float) -> bool:
+    """Whether it happened within this time, in real seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
 class _Bell:
     """Waits until it is woken; a wake-up between two waits is not lost."""
 
     def __init__(self) -> None:
         self._is_ended = False
-        self._called = asyncio.Event()
+        self._called = Event()
 
     def wake(self) -> None:
         self._called.set()

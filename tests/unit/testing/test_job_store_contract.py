@@ -1,6 +1,6 @@
 """The contract suite can fail: each of these stores breaks one promise and is found out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from rota.errors import DuplicateJobError
 from rota.jobs import Change, Job, JobFilter, JobId, JobStatus, Page, order_jobs
-from rota.stores.kernel.unit import Ended, Query, ReadEnded, ReadWaiting
+from rota.stores.kernel.unit import Ended, Waiting
 from rota.stores.memory import MemoryStore
 from rota.stores.memory.tables import JobTables
-from rota.stores.protocol import Applied, HeldLease, Inserted, LeaseRequest, QueueDepth
+from rota.stores.protocol import Applied, EndedPlace, HeldLease, Inserted, LeaseRequest, QueueDepth
 from rota.stores.wakeups import Place, Wakeups
 from rota.testing.job_store_contract import JobStoreContract
 
@@ -52,8 +52,8 @@ class SettlesForAnybody(MemoryStore):
 
 
 class FindsNoWaitingJobs(JobTables):
-    def answer(self, query: Query) -> Any:
-        return [] if isinstance(query, ReadWaiting) else super().answer(query)
+    def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:  # noqa: ARG002 - the tables'
+        return []
 
 
 class ForgetsDependents(MemoryStore):
@@ -63,9 +63,8 @@ class ForgetsDependents(MemoryStore):
 
 
 class FindsOnlyChildren(JobTables):
-    def answer(self, query: Query) -> Any:
-        is_deep = isinstance(query, ReadWaiting)
-        return super().answer(query._replace(is_deep=False) if is_deep else query)
+    def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:  # noqa: ARG002 - the tables'
+        return super().read_waiting(parents, is_deep=False)
 
 
 class BlocksOnlyChildren(MemoryStore):
@@ -151,9 +150,7 @@ class AmendsAlone(MemoryStore):
 
 
 class FindsEndedParents(JobTables):
-    def answer(self, query: Query) -> Any:
-        if not isinstance(query, ReadEnded):
-            return super().answer(query)
+    def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:  # noqa: ARG002 - the tables'
         return [
             Ended(job.updated_at, job.id) for job in self.jobs.values() if job.status.is_terminal
         ]

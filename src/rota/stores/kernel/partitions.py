@@ -71,32 +71,32 @@ class Steps:
         after: str = "",
     ) -> None:
         self._queues = None if queues is None else sorted(set(queues))
-        self._stretches: list[tuple[NextPartition, str | None]]
+        self._ranges: list[tuple[NextPartition, str | None]]
         """Where each begins, and the last tenant in it."""
         if tenants is not None:
             turns = order_turns(set(tenants), after)
-            self._stretches = [(NextPartition(tenant, ""), tenant) for tenant in turns]
+            self._ranges = [(NextPartition(tenant, ""), tenant) for tenant in turns]
         elif after:
-            front = (NextPartition("", ""), after)
-            self._stretches = [(NextPartition(after, None), None), front]
+            rest = (NextPartition("", ""), after)
+            self._ranges = [(NextPartition(after, None), None), rest]
         else:
-            self._stretches = [(NextPartition("", ""), None)]
+            self._ranges = [(NextPartition("", ""), None)]
 
     def next(self) -> Reading[DuePartition | None]:
         """The next one; None after the last."""
-        while self._stretches:
-            place, last = self._stretches[0]
+        while self._ranges:
+            place, last = self._ranges[0]
             found: DuePartition | None = yield place
             if found is None or (last is not None and found.tenant > last):
-                del self._stretches[0]
+                del self._ranges[0]
                 continue
             queues = self._queues
             index = 0 if queues is None else bisect_left(queues, found.queue)
             if queues is None or found.queue in queues[index : index + 1]:
-                self._stretches[0] = NextPartition(found.tenant, f"{found.queue}\0"), last
+                self._ranges[0] = NextPartition(found.tenant, f"{found.queue}\0"), last
                 return found
             following = queues[index] if index < len(queues) else None
-            self._stretches[0] = NextPartition(found.tenant, following), last
+            self._ranges[0] = NextPartition(found.tenant, following), last
         return None
 
 

@@ -155,11 +155,15 @@ def _find_new(
 
 
 def check_job_ids(records: Iterable[Record]) -> None:
-    """InvalidJobError if a job has an id that a store on a server cannot keep."""
+    """As ``check_ids``, for the jobs among these records."""
     jobs = (each for each in records if not isinstance(each, KeptDocument))
-    ids = [each.job.id if isinstance(each, KeptJob) else each.job_id for each in jobs]
-    if not are_job_ids(ids):
-        strange = next(each for each in ids if normalize_job_id(each) != each)
+    check_ids([each.job.id if isinstance(each, KeptJob) else each.job_id for each in jobs])
+
+
+def check_ids(job_ids: Sequence[JobId]) -> None:
+    """InvalidJobError if a job has an id that a store on a server cannot keep."""
+    if not are_job_ids(job_ids):
+        strange = next(each for each in job_ids if normalize_job_id(each) != each)
         raise InvalidJobError("id", f'must be a UUID in lower case, got "{strange[:40]}"')
 
 

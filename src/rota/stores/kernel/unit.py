@@ -5,13 +5,16 @@ writes and the caller's answer. A plan never touches a database. So the same pla
 synchronous transaction (SQLite), an asynchronous one (PostgreSQL, MongoDB), or on plain reads whose
 versions are checked at commit (Redis).
 
-A backend answers the queries and commits the writes, all or none, only if nothing that the plan has
-read has changed. Where a backend finds out at commit, it runs a new plan.
+A backend answers each query by the method with its name: ``ReadEnded`` by ``read_ended``. It
+commits the writes, all or none, only if nothing that the plan has read has changed. Where it finds
+out at commit, it runs a new plan.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, OnParentFailure
@@ -269,6 +272,20 @@ class Committed(NamedTuple, Generic[Answer]):
     def of(cls, writes: Writes, answer: Answer) -> "Committed[Answer]":
         """What follows from writes that are committed."""
         return cls(answer, writes.ready_partitions(), writes.ended_jobs())
+
+
+def answer_by(backend: object) -> Callable[[Query], Any]:
+    """Answers queries by the methods with their names, which are given their fields by name."""
+
+    def answer(query: Query) -> Any:
+        return getattr(backend, _method_of(type(query).__name__))(**query._asdict())
+
+    return answer
+
+
+@cache
+def _method_of(query: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", query).lower()
 
 
 def run(plan: Reading[Answer], answer: Callable[[Query], Any]) -> Answer:

@@ -31,7 +31,7 @@ from rota.stores.kernel.limits import lease_chosen, lease_limited, preview_lease
 from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.turns import order_turns, take_turns
-from rota.stores.kernel.unit import Plan, run
+from rota.stores.kernel.unit import Plan, answer_by, run
 from rota.stores.kernel.verbs import EditVerbs, narrow
 from rota.stores.memory.documents import DocumentVerbs
 from rota.stores.memory.tables import (
@@ -94,10 +94,10 @@ class MemoryStore(DocumentVerbs, EditVerbs):
             self._version += 1
             queries = LimitedQueries(self._tables, now)
             if request.is_limited:
-                return run(lease_limited(request, now), queries.answer)
+                return run(lease_limited(request, now), answer_by(queries))
             chosen = self._choose(request, now)
             if chosen is None:
-                return run(lease_chosen(request, now), queries.answer)
+                return run(lease_chosen(request, now), answer_by(queries))
             return [self._tables.lease(job, request, now) for job in chosen]
 
     def _choose(self, request: LeaseRequest, now: datetime) -> list[Job] | None:
@@ -120,7 +120,7 @@ class MemoryStore(DocumentVerbs, EditVerbs):
         self._refuse_when_closed()
         with self._lock:
             queries = LimitedQueries(self._tables, to_utc(now, "now"))
-            return run(preview_lease(request), queries.answer)
+            return run(preview_lease(request), answer_by(queries))
 
     async def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:
         """See ``JobStore.extend``."""
@@ -302,7 +302,7 @@ class MemoryStore(DocumentVerbs, EditVerbs):
         """Run a plan of the kernel, write what it decides, and wake listeners."""
         self._refuse_when_closed()
         with self._lock:
-            writes, answer = run(plan, self._tables.answer)
+            writes, answer = run(plan, answer_by(self._tables))
             self._tables.commit(writes)
             self._version += 1
         if not is_silent:

@@ -1,10 +1,9 @@
 """Jobs in a dictionary, with the indexes that the store needs, and the kernel's queries on them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -12,11 +11,8 @@ from msgspec.structs import replace
 from rota.jobs import Attempt, Job, JobId, JobStatus, decide_lease
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.limits import (
-    CountRunning,
-    FindFirst,
-    FindPartitions,
+    Candidate,
     Standing,
-    TakeJobs,
     scopes_of,
 )
 from rota.stores.kernel.records import JobPortion, cut_at_size
@@ -28,20 +24,20 @@ from rota.stores.kernel.unit import (
     NewJob,
     Partition,
     Placed,
-    Query,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
     Stored,
     Waiting,
     Writes,
 )
 from rota.stores.memory.ready import ReadyJobs
-from rota.stores.protocol import Document, KeptDocument, KeptJob, LeaseRequest, UnreadableJob
+from rota.stores.protocol import (
+    CapScope,
+    Document,
+    EndedPlace,
+    KeptDocument,
+    KeptJob,
+    LeaseRequest,
+    UnreadableJob,
+)
 
 
 class JobTables:
@@ -58,10 +54,6 @@ class JobTables:
         self._open_counts: dict[JobId, int] = {}
         self.results: dict[JobId, bytes] = {}
         self.unreadable: dict[JobId, bytes] = {}
-
-    def answer(self, query: Query) -> Any:
-        """The answer to a query of the kernel."""
-        return _ANSWERS[type(query)](self, query)
 
     def commit(self, writes: Writes) -> None:
         """Write what a plan has decided."""
@@ -165,27 +157,32 @@ class JobTables:
             if not self._dependents[dependency]:
                 del self._dependents[dependency]
 
-    def read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
-        found = (self.jobs[each] for each in query.job_ids if each in self.jobs)
+    def read_jobs(
+        self,
+        job_ids: Collection[JobId],
+        *,
+        skips_damaged: bool,  # noqa: ARG002 - none is ever damaged
+    ) -> dict[JobId, Stored]:
+        found = (self.jobs[each] for each in job_ids if each in self.jobs)
         return {job.id: Stored(job, job.id in self._dependents) for job in found}
 
-    def read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
-        return {each: self.jobs[each].status for each in query.job_ids if each in self.jobs}
+    def read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        return {each: self.jobs[each].status for each in job_ids if each in self.jobs}
 
-    def read_twins(self, query: ReadTwins) -> list[Job]:
-        named = (self._identities.get(each) for each in query.identities)
+    def read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        named = (self._identities.get(each) for each in identities)
         return [self.jobs[each] for each in named if each is not None]
 
-    def read_waiting(self, query: ReadWaiting) -> list[Waiting]:
+    def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         """The cost does not grow with the number of other dependencies of the jobs found."""
-        parents: dict[JobId, list[JobId]] = {}
-        reached = list(query.parents)
+        by_child: dict[JobId, list[JobId]] = {}
+        reached = list(parents)
         for parent in reached:  # grows while it is walked
             for child in self._waiting_for(parent):
-                if child not in parents and query.is_deep:
+                if child not in by_child and is_deep:
                     reached.append(child)
-                parents.setdefault(child, []).append(parent)
-        return [self._describe_waiting(each, found) for each, found in parents.items()]
+                by_child.setdefault(child, []).append(parent)
+        return [self._describe_waiting(each, found) for each, found in by_child.items()]
 
     def _waiting_for(self, parent: JobId) -> Iterable[JobId]:
         children = self.dependents(parent)
@@ -203,12 +200,12 @@ class JobTables:
             on_parent_failure=job.on_parent_failure,
         )
 
-    def read_dependents(self, query: ReadDependents) -> dict[JobId, Collection[JobId]]:
-        return {each: self.dependents(each) for each in query.job_ids}
+    def read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, Collection[JobId]]:
+        return {each: self.dependents(each) for each in job_ids}
 
-    def read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
+    def read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
-        left = [each for each in query.job_ids if each in self.jobs]
+        left = [each for each in job_ids if each in self.jobs]
         while left:
             job = self.jobs[left.pop()]
             if job.id not in found:
@@ -216,27 +213,16 @@ class JobTables:
                 left += [each for each in job.dependencies if each in self.jobs]
         return found
 
-    def read_ended(self, query: ReadEnded) -> list[Ended]:
+    def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:
         found = [
             Ended(job.updated_at, job.id, job.dependencies)
             for job in self.jobs.values()
             if job.status.is_terminal
-            and query.after < (job.updated_at, job.id)
-            and job.updated_at < query.before
+            and after < (job.updated_at, job.id)
+            and job.updated_at < before
             and job.id not in self._dependents
         ]
-        return sorted(found)[: query.limit]
-
-
-_ANSWERS: dict[type, Callable[[JobTables, Any], Any]] = {
-    ReadJobs: JobTables.read_jobs,
-    ReadStatuses: JobTables.read_statuses,
-    ReadTwins: JobTables.read_twins,
-    ReadWaiting: JobTables.read_waiting,
-    ReadAncestors: JobTables.read_ancestors,
-    ReadDependents: JobTables.read_dependents,
-    ReadEnded: JobTables.read_ended,
-}
+        return sorted(found)[:limit]
 
 
 class LimitedQueries:
@@ -245,18 +231,14 @@ class LimitedQueries:
     def __init__(self, tables: JobTables, now: datetime) -> None:
         self._tables = tables
         self._now = now
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            CountRunning: lambda _: tables.count_running(),
-            FindPartitions: self._find_partitions,
-            FindFirst: self._find_first,
-            TakeJobs: self._take,
-        }
 
-    def answer(self, query: Query) -> Any:
-        return self._answers[type(query)](query)
+    def count_running(self, request: LeaseRequest) -> Counter[Partition]:  # noqa: ARG002 - all are counted
+        return self._tables.count_running()
 
-    def _find_partitions(self, query: FindPartitions) -> list[Partition]:
-        request, ready, full = query.request, self._tables.ready, set(query.full)
+    def find_partitions(
+        self, request: LeaseRequest, limit: int, full: Collection[CapScope]
+    ) -> list[Partition]:
+        ready, closed = self._tables.ready, set(full)
         found: list[Partition] = []
         tenant_count = 0
         due = ready.tenants_due(self._now, request.queues, request.tenants)
@@ -264,25 +246,31 @@ class LimitedQueries:
             mine = [
                 (tenant, queue)
                 for queue in ready.partitions_due(tenant, request.queues, self._now)
-                if full.isdisjoint(scopes_of(tenant, queue))
+                if closed.isdisjoint(scopes_of(tenant, queue))
             ]
             found += mine
             tenant_count += bool(mine)
-            if tenant_count == query.limit:
+            if tenant_count == limit:
                 break
         return found
 
-    def _find_first(self, query: FindFirst) -> list[Standing]:
+    def find_first(
+        self,
+        request: LeaseRequest,
+        partitions: Sequence[Partition],
+        job_count: int,
+        passed_over: Sequence[JobId],  # noqa: ARG002 - no other caller takes jobs meanwhile
+    ) -> list[Standing]:
         ready = self._tables.ready
         return [
             Standing(job.id, job.tenant, job.queue, job.priority, job.created_at)
-            for partition in query.partitions
-            for job in ready.first_jobs(partition, self._now, query.job_count, query.request)
+            for partition in partitions
+            for job in ready.first_jobs(partition, self._now, job_count, request)
         ]
 
-    def _take(self, query: TakeJobs) -> list[Job]:
-        jobs = (self._tables.jobs[each.job_id] for each in query.chosen)
-        return [self._tables.lease(job, query.request, self._now) for job in jobs]
+    def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:
+        jobs = (self._tables.jobs[each.job_id] for each in chosen)
+        return [self._tables.lease(job, request, self._now) for job in jobs]
 
 
 def read_document_portion(

@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
 
 from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from rota.errors import InvalidStoreUrlError
+from rota.stores.address import masked
 
 DEFAULT_DATABASE = "rota"
 _SRV = "mongodb+srv://"
@@ -61,16 +61,3 @@ def _without(url: str, reason: str) -> str:
     credentials, at, _ = url.partition("://")[2].rpartition("@")
     secret = credentials.partition(":")[2] if at else ""
     return "it is not an address of MongoDB" if secret and secret in reason else reason
-
-
-@lru_cache(maxsize=32)
-def masked(url: str) -> str:
-    """The address without password and options."""
-    scheme, _, rest = url.partition("://")
-    server, *options = re.split(r"[?#]", rest, maxsplit=1)
-    if "@" not in server and "@" in "".join(options):
-        # A password may contain a ? or # that is not escaped: then all of this may be the password.
-        return f"{scheme}://{server.partition(':')[0]}"
-    credentials, at, place = server.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}{at}{place}"

@@ -1,9 +1,7 @@
 """The connection to one database: calls that outlive their callers, and transactions."""
 
-import asyncio
-from asyncio import Task
+from asyncio import Event, Task
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Self, TypeAlias, TypeVar
@@ -26,6 +24,7 @@ from rota.errors import StoreUnavailableError
 from rota.stores.calls import Calls
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.translation import NOTHING_WRITTEN, is_unacknowledged, translated
+from rota.stores.wakeups import wait_for
 
 Raw: TypeAlias = dict[str, Any]
 """A document of MongoDB."""
@@ -199,9 +198,7 @@ class Connection:
 
     async def _pause(self, tried: int) -> None:
         longest = min(0.001 * 2**tried, LONGEST_PAUSE)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._random.uniform(0, longest)):
-                await asyncio.Event().wait()
+        await wait_for(Event(), self._random.uniform(0, longest))
 
 
 async def _commit(session: Session) -> None:

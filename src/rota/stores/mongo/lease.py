@@ -6,12 +6,11 @@ places among jobs of equal priority, so that more callers lease more.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from random import Random
-from typing import Any
 
 from bson import ObjectId
 from msgspec.structs import replace
@@ -21,11 +20,8 @@ from pymongo.asynchronous.collection import AsyncCollection
 from rota.jobs import Job, JobId
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
-    CountRunning,
-    FindFirst,
-    FindPartitions,
+    Candidate,
     Standing,
-    TakeJobs,
     counts_running,
     lease_chosen,
     lease_limited,
@@ -33,13 +29,20 @@ from rota.stores.kernel.limits import (
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns, take_turns
-from rota.stores.kernel.unit import Partition, Query, run_async
+from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, options
 from rota.stores.mongo.rows import decode_readable, to_instant, to_number
 from rota.stores.mongo.translation import translated
 from rota.stores.mongo.unit import SET_ASIDE, WITHOUT_ATTEMPTS, guard
-from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest, is_chosen
+from rota.stores.protocol import (
+    LOOK_AHEAD,
+    CapScope,
+    HeldLease,
+    LeasePreview,
+    LeaseRequest,
+    is_chosen,
+)
 from rota.triggers.zone import to_utc
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
@@ -97,7 +100,7 @@ async def take_due(
         if not ready.accepts(chosen):
             rest = lease_chosen(replace(request, limit=wanted), now)
             queries = LimitedQueries(connection, now, None)
-            return [*taken, *await run_async(rest, queries.answer)]
+            return [*taken, *await run_async(rest, answer_by(queries))]
         if not chosen:
             break
         leased = await claim(connection, request, chosen, now)
@@ -127,7 +130,7 @@ async def claim(
 ) -> list[Job]:
     """Lease those of the jobs that are still free; returns them in the same order.
 
-    One update leases them all and gives each a token greater than before. Its mark tells which
+    One update leases them all and gives each a token greater than before. Its mark shows which
     jobs it leased. Jobs that cannot be read are set aside.
     """
     mark, ids, moment = ObjectId(), list(chosen), to_number(now)
@@ -351,13 +354,13 @@ async def take_limited(connection: Connection, request: LeaseRequest, now: datet
     await mark_due(connection, now)
     if not counts_running(request.caps):
         return await run_async(
-            lease_limited(request, now), LimitedQueries(connection, now, None).answer
+            lease_limited(request, now), answer_by(LimitedQueries(connection, now, None))
         )
 
     async def work(session: Session) -> list[Job]:
         await guard(connection, session, "places")
         queries = LimitedQueries(connection, now, session)
-        return await run_async(lease_limited(request, now), queries.answer)
+        return await run_async(lease_limited(request, now), answer_by(queries))
 
     return await connection.transact(work)
 
@@ -365,7 +368,7 @@ async def take_limited(connection: Connection, request: LeaseRequest, now: datet
 async def preview(connection: Connection, request: LeaseRequest, now: datetime) -> LeasePreview:
     """See ``OpenStore.preview_lease``."""
     await mark_due(connection, now)
-    return await run_async(preview_lease(request), LimitedQueries(connection, now, None).answer)
+    return await run_async(preview_lease(request), answer_by(LimitedQueries(connection, now, None)))
 
 
 class LimitedQueries:
@@ -375,20 +378,11 @@ class LimitedQueries:
         self._connection = connection
         self._now = now
         self._session = session
-        self._answers: Mapping[type, Callable[[Any], Awaitable[Any]]] = {
-            CountRunning: self._count_running,
-            FindPartitions: self._find_partitions,
-            FindFirst: self._find_first,
-            TakeJobs: self._take,
-        }
-
-    async def answer(self, query: Query) -> Any:
-        return await self._answers[type(query)](query)
 
     def _ready(self, request: LeaseRequest) -> ReadySet:
         return ReadySet(self._connection, request, self._now, self._session)
 
-    async def _count_running(self, _: CountRunning) -> dict[Partition, int]:
+    async def count_running(self, request: LeaseRequest) -> dict[Partition, int]:  # noqa: ARG002 - all are counted
         found = await self._connection.jobs.aggregate(
             RUNNING_COUNTS, hint="surveyed", session=self._session
         )
@@ -397,32 +391,40 @@ class LimitedQueries:
             for raw in await found.to_list()
         }
 
-    async def _find_partitions(self, query: FindPartitions) -> list[Partition]:
-        full, found = set(query.full), list[Partition]()
+    async def find_partitions(
+        self, request: LeaseRequest, limit: int, full: Collection[CapScope]
+    ) -> list[Partition]:
+        closed, found = set(full), list[Partition]()
         tenants: set[str] = set()
-        async for tenant in self._ready(query.request).tenants():
-            async for queue in self._ready(query.request).queues(tenant):
-                if full.isdisjoint(scopes_of(tenant, queue)):
+        async for tenant in self._ready(request).tenants():
+            async for queue in self._ready(request).queues(tenant):
+                if closed.isdisjoint(scopes_of(tenant, queue)):
                     found.append((tenant, queue))
                     tenants.add(tenant)
-            if len(tenants) == query.limit:
+            if len(tenants) == limit:
                 break
         return found
 
-    async def _find_first(self, query: FindFirst) -> list[Standing]:
-        ageing, found = query.request.ageing or {}, list[Standing]()
-        for partition in query.partitions:
+    async def find_first(
+        self,
+        request: LeaseRequest,
+        partitions: Sequence[Partition],
+        job_count: int,
+        passed_over: Sequence[JobId],
+    ) -> list[Standing]:
+        ageing, found = request.ageing or {}, list[Standing]()
+        for partition in partitions:
             is_ageing = partition[1] in ageing
             for priority in range(1, HIGHEST_PRIORITY + 1) if is_ageing else (None,):
-                raws = await self._ready(query.request).first_of(
-                    partition, query.job_count, query.passed_over, priority
+                raws = await self._ready(request).first_of(
+                    partition, job_count, passed_over, priority
                 )
                 found += [_decode_standing(raw) for raw in raws]
         return found
 
-    async def _take(self, query: TakeJobs) -> list[Job]:
-        ids = [each.job_id for each in query.chosen]
-        return await claim(self._connection, query.request, ids, self._now, self._session)
+    async def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:
+        ids = [each.job_id for each in chosen]
+        return await claim(self._connection, request, ids, self._now, self._session)
 
 
 RUNNING_COUNTS: list[Raw] = [

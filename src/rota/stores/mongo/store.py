@@ -13,7 +13,7 @@ from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.placement import Kept, plan_insertion
 from rota.stores.kernel.records import check_portion, load_jobs
-from rota.stores.kernel.unit import NewJob, Plan, Writes, run_async
+from rota.stores.kernel.unit import NewJob, Plan, Writes, answer_by, run_async
 from rota.stores.kernel.verbs import ServerVerbs, SingleInserts
 from rota.stores.mongo import documents, lease, read, results
 from rota.stores.mongo.address import MongoSettings
@@ -222,7 +222,7 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
 
         async def work(session: Session) -> tuple[Writes, set[JobId], Answer]:
             unit = JobUnit(self._connection, session)
-            writes, answer = await run_async(make_plan(), unit.answer)
+            writes, answer = await run_async(make_plan(), answer_by(unit))
             await unit.commit(writes)
             return writes, unit.watched, answer
 

@@ -5,26 +5,19 @@ whatever may invalidate its reads also writes a document that the plan writes.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pymongo import DeleteMany, InsertOne, UpdateMany, UpdateOne
 
 from rota.jobs import Attempt, Job, JobId, JobStatus
+from rota.stores.kernel.identity import Identity
 from rota.stores.kernel.records import seal
 from rota.stores.kernel.unit import (
     Ended,
     NewJob,
     Placed,
-    Query,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
     Stored,
     Waiting,
     Writes,
@@ -41,6 +34,7 @@ from rota.stores.mongo.rows import (
     to_instant,
     to_number,
 )
+from rota.stores.protocol import EndedPlace
 
 SET_ASIDE = "DAMAGED"
 """The status of a job that cannot be read."""
@@ -58,19 +52,6 @@ class JobUnit:
         self._session = session
         self.watched: set[JobId] = set()
         """The jobs among those read for whose end other processes listen."""
-        self._answers: Mapping[type, Callable[[Any], Awaitable[Any]]] = {
-            ReadJobs: self._read_jobs,
-            ReadStatuses: self._read_statuses,
-            ReadTwins: self._read_twins,
-            ReadWaiting: self._read_waiting,
-            ReadAncestors: self._read_ancestors,
-            ReadDependents: self._read_dependents,
-            ReadEnded: self._read_ended,
-        }
-
-    async def answer(self, query: Query) -> Any:
-        """The answer to a query of the kernel."""
-        return await self._answers[type(query)](query)
 
     async def commit(self, writes: Writes) -> None:
         """Write what a plan has decided, as one part of the transaction."""
@@ -91,33 +72,35 @@ class JobUnit:
         found = self._jobs.find(where, fields, hint=index, session=self._session)
         return await found.to_list()
 
-    async def _read_jobs(self, query: ReadJobs) -> dict[JobId, Stored]:
-        found = await self._find(_by_ids(query.job_ids), BY_ID, WITHOUT_ATTEMPTS)
+    async def read_jobs(
+        self, job_ids: Collection[JobId], *, skips_damaged: bool
+    ) -> dict[JobId, Stored]:
+        found = await self._find(_by_ids(job_ids), BY_ID, WITHOUT_ATTEMPTS)
         raws = [raw for raw in found if raw["status"] != SET_ASIDE]
-        jobs = decode_readable(raws) if query.skips_damaged else [decode_job(raw) for raw in raws]
+        jobs = decode_readable(raws) if skips_damaged else [decode_job(raw) for raw in raws]
         awaited = {raw["_id"] for raw in raws if "awaited_count" in raw}
         self.watched |= {raw["_id"] for raw in raws if "watched" in raw}
         return {job.id: Stored(job, job.id in awaited) for job in jobs}
 
-    async def _read_statuses(self, query: ReadStatuses) -> dict[JobId, str]:
-        found = await self._find(_by_ids(query.job_ids), BY_ID, ["status"])
+    async def read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        found = await self._find(_by_ids(job_ids), BY_ID, ["status"])
         return {raw["_id"]: raw["status"] for raw in found}
 
-    async def _read_twins(self, query: ReadTwins) -> list[Job]:
+    async def read_twins(self, identities: Collection[Identity]) -> list[Job]:
         where = {
-            "tenant": {"$in": sorted({each.tenant for each in query.identities})},
-            "key": {"$in": sorted(map(digest, query.identities))},
+            "tenant": {"$in": sorted({each.tenant for each in identities})},
+            "key": {"$in": sorted(map(digest, identities))},
         }
         return decode_readable(await self._find(where, "keys", WITHOUT_ATTEMPTS))
 
-    async def _read_waiting(self, query: ReadWaiting) -> list[Waiting]:
+    async def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         """Each level of dependents is one query.
 
         Of its dependencies a job shows only those of that level: it may have ten thousand others.
         """
-        reached, asked = sorted(query.parents), set(query.parents)
+        reached, asked = sorted(parents), set(parents)
         found: dict[JobId, Raw] = {}
-        parents: defaultdict[JobId, set[JobId]] = defaultdict(set)
+        by_child: defaultdict[JobId, set[JobId]] = defaultdict(set)
         while reached:
             where = {"dependencies": {"$in": reached}, "status": str(JobStatus.PENDING)}
             near = {"$setIntersection": ["$dependencies", {"$literal": reached}]}
@@ -125,17 +108,17 @@ class JobUnit:
             fields = {**dict.fromkeys(_WAITING, 1), "near": near if reached[1:] else only}
             for raw in await self._find(where, "depending", fields):
                 found[raw["_id"]] = raw
-                parents[raw["_id"]].update(raw["near"])
-            reached = sorted(found.keys() - asked) if query.is_deep else []
+                by_child[raw["_id"]].update(raw["near"])
+            reached = sorted(found.keys() - asked) if is_deep else []
             asked.update(reached)
         self.watched |= {job_id for job_id, raw in found.items() if "watched" in raw}
-        return [_decode_waiting(raw, parents[job_id]) for job_id, raw in found.items()]
+        return [_decode_waiting(raw, by_child[job_id]) for job_id, raw in found.items()]
 
-    async def _read_ancestors(self, query: ReadAncestors) -> dict[JobId, tuple[JobId, ...]]:
+    async def read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
         """Each level is one query. Two transactions that do this conflict: both write one guard."""
         await guard(self._connection, self._session, "dependencies")
         found: dict[JobId, tuple[JobId, ...]] = {}
-        reached = set(query.job_ids)
+        reached = set(job_ids)
         while reached:
             raws = await self._find(_by_ids(reached), BY_ID, ["dependencies"])
             new = {raw["_id"]: tuple(raw.get("dependencies", ())) for raw in raws}
@@ -143,8 +126,8 @@ class JobUnit:
             reached = {each for parents in new.values() for each in parents} - found.keys()
         return found
 
-    async def _read_dependents(self, query: ReadDependents) -> dict[JobId, set[JobId]]:
-        named = set(query.job_ids)
+    async def read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
+        named = set(job_ids)
         where = {"dependencies": {"$in": sorted(named)}}
         dependents: defaultdict[JobId, set[JobId]] = defaultdict(set)
         for raw in await self._find(where, "depending", ["dependencies"]):
@@ -152,27 +135,27 @@ class JobUnit:
                 dependents[parent].add(raw["_id"])
         return dependents
 
-    async def _read_ended(self, query: ReadEnded) -> list[Ended]:
+    async def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:
         found: list[Ended] = []
-        start = to_number(query.after.ended_at)
+        start = to_number(after.ended_at)
         where = {
-            "ended_at": {"$lt": to_number(query.before), "$gte": start},
-            "$or": [{"ended_at": {"$gt": start}}, {"_id": {"$gt": query.after.job_id}}],
+            "ended_at": {"$lt": to_number(before), "$gte": start},
+            "$or": [{"ended_at": {"$gt": start}}, {"_id": {"$gt": after.job_id}}],
         }
         fields = ["ended_at", "dependencies", "awaited_count"]
         cursor = self._jobs.find(where, fields, hint="prunable", session=self._session)
-        cursor.sort([("ended_at", 1), ("_id", 1)]).batch_size(query.limit)
+        cursor.sort([("ended_at", 1), ("_id", 1)]).batch_size(limit)
         async with cursor as raws:
-            while len(found) < query.limit:
-                some = await raws.to_list(query.limit)
+            while len(found) < limit:
+                some = await raws.to_list(limit)
                 if not some:
                     break
                 found += await self._without_dependents(some)
-        return found[: query.limit]
+        return found[:limit]
 
     async def _without_dependents(self, raws: Sequence[Raw]) -> list[Ended]:
         awaited = [raw["_id"] for raw in raws if "awaited_count" in raw]
-        needed = await self._read_dependents(ReadDependents(awaited)) if awaited else {}
+        needed = await self.read_dependents(awaited) if awaited else {}
         return [
             Ended(to_instant(raw["ended_at"]), raw["_id"], tuple(raw.get("dependencies", ())))
             for raw in raws

@@ -23,13 +23,13 @@ from rota.jobs import JobId, JobStatus
 from rota.stores.kernel.unit import Partition
 from rota.stores.mongo.connection import BY_ID, WAKEUPS, Connection, Raw
 from rota.stores.protocol import Listener
-from rota.stores.wakeups import Wakeups
+from rota.stores.wakeups import Wakeups, wait_for
 
 AWAIT_FOR = 5_000
 """Milliseconds that the server waits for a new document before it answers that there is none."""
 SENT_EVERY = 0.01
 """Seconds after a message until the next one; what is rung meanwhile goes into one message."""
-TOLD_WITHIN = 0.1
+SENT_WITHIN = 0.1
 """Seconds that a call waits for its message to be sent; then the message goes on without it."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts to reach the server; at first a tenth."""
@@ -44,7 +44,7 @@ class _News(NamedTuple):
 
 
 class _Outbox:
-    """What this process has to tell the others, and when it sends the next message."""
+    """What other processes are to hear, and when the next message is sent."""
 
     def __init__(self, connection: Connection) -> None:
         self.sender = ObjectId()
@@ -63,7 +63,7 @@ class _Outbox:
         self._unsent.ended.update(ended)
         loop = asyncio.get_running_loop()
         if loop.time() >= self._next_at:
-            await asyncio.wait({self._connection.start(self._send)}, timeout=TOLD_WITHIN)
+            await asyncio.wait({self._connection.start(self._send)}, timeout=SENT_WITHIN)
         elif self._timer is None and any(self._unsent):
             self._timer = loop.call_at(self._next_at, self._connection.start, self._send)
 
@@ -74,7 +74,7 @@ class _Outbox:
         await self._connection.run(self._send)
 
     async def _send(self) -> None:
-        """Tell other processes; they poll if this fails."""
+        """Notify other processes; they poll if this fails."""
         self._timer = None
         if not any(self._unsent):
             return
@@ -121,8 +121,8 @@ class MongoWakeups:
     ) -> AsyncIterator[Listener]:
         """A listener for the end of these jobs.
 
-        The jobs are marked as watched: a process that ends one of them tells the others. Either it
-        sees the mark, or the mark comes too late and the job shows its end.
+        The jobs are marked as watched: a process that ends one of them notifies the others. Either
+        it sees the mark, or the mark comes too late and the job shows its end.
         """
         async with self._local.listen_for_end(job_ids) as listener:
             await self._start_tailing()
@@ -168,9 +168,7 @@ class MongoWakeups:
                     pause = 0.1
                     self._hear(raw)
             self._has_tried.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await Event().wait()
+            await wait_for(Event(), pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _read_new(self) -> AsyncIterator[Raw]:

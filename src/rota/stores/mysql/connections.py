@@ -8,7 +8,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
@@ -60,7 +59,7 @@ _REASONS = {
 }
 
 MOST_BYTES_AT_ONCE = 4 << 20
-"""A statement with many rows is divided: a server takes 16 MiB at once, unless told otherwise."""
+"""A statement with many rows is divided: a server takes 16 MiB at once by default."""
 
 _NO_NAME = "''"
 """What an empty list has in it: no name is empty."""
@@ -70,6 +69,8 @@ _KEY_AT, _OCCURRENCE_AT = COLUMNS.index("idempotency_key"), COLUMNS.index("occur
 
 IDLE_FOR = 30.0
 """Seconds after which an unused connection is closed; the server ends it after twice that time."""
+
+_IDLE = {"idle_for": int(2 * IDLE_FOR)}
 
 
 def code_of(error: BaseException | None) -> int:
@@ -101,27 +102,12 @@ def translated(label: str) -> Iterator[None]:
         ) from error
 
 
-def fill(connection: Any, statement: str, values: Mapping[str, Any]) -> str:
-    """The statement with these values in it."""
-    return statement % {name: escape(connection, each) for name, each in values.items()}
-
-
 def escape(connection: Any, value: Any) -> str:
     """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end."""
     if isinstance(value, list | tuple):
         text = ",".join([escape(connection, each) for each in value])
         return f"({text})" if isinstance(value, tuple) else text or _NO_NAME
     return str(connection.escape(value))
-
-
-def _is_utf8(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def read_names(rows: Iterable[Row], description: Sequence[Sequence[Any]]) -> list[Row]:
@@ -167,7 +153,7 @@ class Session:
 
     def fill(self, statement: str, **values: Any) -> str:
         """The statement with these values in it."""
-        return fill(self._connection, statement, values)
+        return statement % {at: escape(self._connection, each) for at, each in values.items()}
 
     async def change(self, statement: str, ids: Iterable[str], **values: Any) -> None:
         """Run a statement about ``ids``; they are sorted, so that locks are too."""
@@ -176,8 +162,10 @@ class Session:
 
     def decode(self, row: Row, /) -> Job:
         """The job in ``job_columns``; DamagedJobError if they are not a job's."""
-        if not _is_utf8("".join([row[at] or "" for at in _NAMES_AT])):
-            raise DamagedJobError(row[0], "a name is not UTF-8")
+        try:
+            "".join([row[at] or "" for at in _NAMES_AT]).encode()
+        except UnicodeEncodeError as error:
+            raise DamagedJobError(row[0], "a name is not UTF-8") from error
         if row[_KEY_AT] is None and row[_OCCURRENCE_AT] is None:
             return decode_job(row)
         values = list(row)
@@ -205,13 +193,10 @@ class Session:
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """Everything inside happens, or nothing. In a caller's transaction it is a savepoint."""
         if self._is_callers:
-            return self.savepoint("rota")
+            return self._all_or_none(
+                QUERIES.set_savepoint, QUERIES.release_savepoint, QUERIES.roll_back_to_savepoint
+            )
         return self._all_or_none(QUERIES.begin, QUERIES.commit, QUERIES.roll_back)
-
-    def savepoint(self, name: str) -> AbstractAsyncContextManager[None]:
-        """A part of a transaction that happens as a whole, or not at all."""
-        steps = (QUERIES.set_savepoint, QUERIES.release_savepoint, QUERIES.roll_back_to_savepoint)
-        return self._all_or_none(*(step.replace(":name", name) for step in steps))
 
     @asynccontextmanager
     async def _all_or_none(self, begin: str, end: str, undo: str) -> AsyncIterator[None]:
@@ -335,15 +320,9 @@ async def connect(settings: MysqlSettings) -> Any:
     try:
         async with asyncio.timeout(settings.connect_for.total_seconds()):
             connection: Any = await asyncmy.connect(**settings.driver_arguments)
-            for statement in session_setup():
+            for statement in (QUERIES.configure_session % _IDLE).removesuffix(";").split(";"):
                 await connection.query(statement)
             return connection
     except (TimeoutError, errors.OperationalError) as error:
         code = code_of(error)
         raise errors.OperationalError(2003 if code in _LOST else code, str(error)) from error
-
-
-def session_setup() -> list[str]:
-    """How the server treats the store's connections, whatever its own defaults are."""
-    statements: list[str] = (QUERIES.configure_session % {"idle_for": int(2 * IDLE_FOR)}).split(";")
-    return [each for each in statements if each.strip()]

@@ -8,30 +8,26 @@ leases them if the caller can run all of them. Otherwise, and under limits, the 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId, decide_lease, order_key
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
-    CountRunning,
-    FindFirst,
-    FindPartitions,
+    Candidate,
     Standing,
-    TakeJobs,
     lease_chosen,
     lease_limited,
     preview_lease,
 )
 from rota.stores.kernel.partitions import find_partitions
 from rota.stores.kernel.turns import take_turns
-from rota.stores.kernel.unit import Partition, Query, run_async
+from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.mysql.connections import Session
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_standings, logger, to_micros
-from rota.stores.sql.partitions import answer_step
+from rota.stores.sql.partitions import Steps
 
 MOST_MARKED_DUE = 10_000
 """How many jobs one lease marks as due, the longest due first: it keeps the transaction short."""
@@ -45,10 +41,10 @@ async def lease(
         call = LeaseCall(session, request, now)
         await call.mark_due()
         if request.is_limited:
-            return await run_async(lease_limited(request, now), call.answer)
+            return await run_async(lease_limited(request, now), answer_by(call))
         taken = await call.take_in_turns() if is_native else None
         if taken is None:
-            taken = await run_async(lease_chosen(request, now), call.answer)
+            taken = await run_async(lease_chosen(request, now), answer_by(call))
         return taken
 
 
@@ -57,7 +53,7 @@ async def preview(session: Session, request: LeaseRequest, now: datetime) -> Lea
     async with session.transaction():
         call = LeaseCall(session, request, now)
         await call.mark_due()
-        return await run_async(preview_lease(request), call.answer)
+        return await run_async(preview_lease(request), answer_by(call))
 
 
 class LeaseCall:
@@ -75,24 +71,16 @@ class LeaseCall:
         )
         await self._session.change(QUERIES.mark_due, [job_id for (job_id,) in late])
 
-    async def answer(self, query: Query) -> Any:
-        """Answer the queries of ``kernel.limits``."""
-        match query:
-            case CountRunning():
-                # One lock for all scopes; the count that follows sees all leases before.
-                await self._session.fetch(QUERIES.lock_row, name="caps")
-                rows = await self._session.fetch(QUERIES.count_running)
-                return {(tenant, queue): count for tenant, queue, count in rows}
-            case FindPartitions(_, limit, full):
-                return await self._find_partitions(limit, full)
-            case FindFirst(_, partitions, count, passed_over):
-                return await self._find_first(partitions, count, passed_over)
-            case TakeJobs(_, chosen):
-                ids = sorted(each.job_id for each in chosen)
-                return await self._take(
-                    await self._read(await self._session.fetch(QUERIES.take_chosen, ids=ids))
-                )
-        raise TypeError(f"unknown query: {query!r}")
+    async def count_running(self, request: LeaseRequest) -> dict[Partition, int]:  # noqa: ARG002 - all are counted
+        """One lock for all scopes; the count that follows sees all leases before."""
+        await self._session.fetch(QUERIES.lock_row, name="caps")
+        rows = await self._session.fetch(QUERIES.count_running)
+        return {(tenant, queue): count for tenant, queue, count in rows}
+
+    async def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:
+        ids = sorted(each.job_id for each in chosen)
+        rows = await self._session.fetch(QUERIES.take_chosen, ids=ids)
+        return await self._take(request, await self._read(rows))
 
     async def take_in_turns(self) -> list[Job] | None:
         """The next jobs, tenants in turn; None if the caller cannot run one of them.
@@ -100,7 +88,7 @@ class LeaseCall:
         More jobs may be locked than are taken. They are free after the commit.
         """
         request = self._request
-        partitions = await self._find_partitions(request.limit, ())
+        partitions = await self.find_partitions(request, request.limit, ())
         tenants = dict.fromkeys(tenant for tenant, _ in partitions)
         counts = dict.fromkeys(tenants, request.limit // max(1, len(tenants)) + 1)
         offered = dict[str, list[Job]]()
@@ -112,7 +100,7 @@ class LeaseCall:
             counts = dict.fromkeys(short, request.limit)
         if not all(request.accepts(job.kind, job.label) for job in chosen):
             return None
-        return await self._take(chosen)
+        return await self._take(request, chosen)
 
     async def _lock_first(
         self, partitions: Sequence[Partition], counts: Mapping[str, int]
@@ -131,17 +119,22 @@ class LeaseCall:
             offered[job.tenant].append(job)
         return {tenant: mine[: counts[tenant]] for tenant, mine in offered.items()}
 
-    async def _find_partitions(self, limit: int, full: Collection[CapScope]) -> list[Partition]:
-        plan = find_partitions(self._request, limit, full, to_micros(self._now))
-        return await run_async(plan, partial(answer_step, self._session))
+    async def find_partitions(
+        self, request: LeaseRequest, limit: int, full: Collection[CapScope]
+    ) -> list[Partition]:
+        plan = find_partitions(request, limit, full, to_micros(self._now))
+        return await run_async(plan, answer_by(Steps(self._session)))
 
-    async def _find_first(
-        self, partitions: Sequence[Partition], count: int, passed_over: Sequence[JobId]
+    async def find_first(
+        self,
+        request: LeaseRequest,
+        partitions: Sequence[Partition],
+        job_count: int,
+        passed_over: Sequence[JobId],
     ) -> list[Standing]:
-        request = self._request
-        seen = LOOK_AHEAD if request.is_selective else count + len(passed_over)
+        seen = LOOK_AHEAD if request.is_selective else job_count + len(passed_over)
         terms = {
-            "limit": count,
+            "limit": job_count,
             "seen": seen,
             "passed_over": list(passed_over),
             "kinds": _sorted(request.kinds),
@@ -186,9 +179,9 @@ class LeaseCall:
                 await self._session.fetch(QUERIES.set_aside, job_id=row[0], reason=damage.reason)
         return jobs
 
-    async def _take(self, jobs: Sequence[Job]) -> list[Job]:
+    async def _take(self, request: LeaseRequest, jobs: Sequence[Job]) -> list[Job]:
         """Lease these locked jobs."""
-        worker, lease_for = self._request.worker, self._request.lease_for
+        worker, lease_for = request.worker, request.lease_for
         await self._session.change(
             QUERIES.lease_jobs,
             [job.id for job in jobs],

@@ -22,14 +22,13 @@ COMMIT;
 ROLLBACK;
 
 -- name: set_savepoint
--- A second one of the same name would take the place of the first.
-SAVEPOINT :name;
+SAVEPOINT rota_jobs;
 
 -- name: release_savepoint
-RELEASE SAVEPOINT :name;
+RELEASE SAVEPOINT rota_jobs;
 
 -- name: roll_back_to_savepoint
-ROLLBACK TO SAVEPOINT :name;
+ROLLBACK TO SAVEPOINT rota_jobs;
 
 -- name: read_clock
 SELECT UTC_TIMESTAMP(6);
@@ -48,7 +47,7 @@ SELECT
     );
 
 -- name: lock_schema
--- One program migrates at a time. Answers 1, or 0 after so many seconds.
+-- One program migrates at a time. Answers 1, or 0 if it had to wait for that many seconds.
 SELECT GET_LOCK(CONCAT('rota:', LEFT(SHA1(DATABASE()), 40)), %(seconds)s);
 
 -- name: unlock_schema
@@ -494,4 +493,4 @@ DELETE FROM rota_wakeups WHERE id < %(before)s;
 
 -- name: find_unended
 SELECT id FROM rota_jobs
-WHERE tenant = %(tenant)s AND id IN (%(ids)s) AND status NOT IN ('COMPLETED', 'FAILED', 'BLOCKED');
+WHERE id IN (%(ids)s) AND status NOT IN ('COMPLETED', 'FAILED', 'BLOCKED');

@@ -21,6 +21,7 @@ from rota.stores.migrations import (
     load_migrations,
     misfit,
     pending_migrations,
+    read_marks,
 )
 from rota.stores.mysql.address import MysqlSettings
 from rota.stores.mysql.connections import Database, Session
@@ -119,11 +120,7 @@ async def has_migrations(session: Session) -> bool:
 
 async def read_applied(session: Session) -> tuple[AppliedMigration, ...]:
     """The migrations that the database has been through."""
-    rows = await session.fetch(QUERIES.read_migrations)
-    return tuple(
-        AppliedMigration(number, name, bool(is_compatible), checksum)
-        for number, name, is_compatible, checksum in rows
-    )
+    return read_marks(await session.fetch(QUERIES.read_migrations))
 
 
 async def inspect_database(settings: MysqlSettings) -> StoreInspection:

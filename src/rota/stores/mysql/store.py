@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from rota.jobs import Change, Job
 from rota.stores.keeper import keeper_on
 from rota.stores.kernel.placement import made_ready
-from rota.stores.kernel.records import check_job_ids
+from rota.stores.kernel.records import check_ids, check_job_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
@@ -24,7 +24,6 @@ from rota.stores.protocol import (
     Applied,
     DocumentWrite,
     Inserted,
-    KeptJob,
     LeaseKeeper,
     LeaseRequest,
     Reach,
@@ -163,6 +162,6 @@ class MysqlStore(SingleInserts, SqlVerbs[Session]):
 def _submit(jobs: Sequence[Job], now: datetime) -> tuple[list[Job], list[Row], datetime]:
     """The jobs and their rows as of the call. Without dependencies a job is READY."""
     now = to_utc(now, "now")
-    check_job_ids(KeptJob(job) for job in jobs)
+    check_ids([job.id for job in jobs])
     ready = made_ready(jobs)
     return ready, [unit.encode(job, now) for job in ready], now

@@ -162,8 +162,7 @@ class Unit(unit.Unit[Session]):
     def _encode_move(self, job: Job, now: datetime) -> Row:
         return encode(job, now)
 
-    def _encode_amendment(self, job: Job, now: datetime) -> Row:
-        return encode(job, now)
+    _encode_amendment = _encode_move
 
     async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
         await self._session.write(QUERIES.add_attempt, map(_encode_attempt, attempts))

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
+from rota.stores import address
 
 DEFAULT_SCHEMA = "rota"
 _PLACES = re.compile(r"([^:/]*:[0-9]+,?)+/[^:/]*")
@@ -136,14 +136,6 @@ def _read_options(url: str, query: str) -> list[tuple[str, str]]:
         raise InvalidStoreUrlError(masked(url), reason) from None
 
 
-@lru_cache(maxsize=32)
 def masked(url: str) -> str:
-    """The address without secrets: it may hold passwords in two places."""
-    scheme, _, rest = url.partition("://")
-    server, *options = re.split(r"[?#]", rest, maxsplit=1)
-    if "@" not in server and "@" in "".join(options) and _PLACES.fullmatch(server) is None:
-        # A password may hold a ? or a # that is not escaped: then all of this may be the password.
-        return f"{scheme}://{server.partition(':')[0]}"
-    credentials, at, place = server.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}{at}{place}"
+    """The address to show; hosts, ports and a database hold no password."""
+    return address.masked(url, _PLACES)

@@ -1,12 +1,12 @@
-"""A keyset cursor for leases, where those that start at the front walk past many dead entries.
+"""A keyset cursor for leases, where those from the beginning read past many dead entries.
 
 A leased job leaves a dead entry in the index of the ready set. The next lease marks it as dead, but
 its page stays until a vacuum cleans the index, which is seldom in a table of millions of jobs; and
-while another transaction pins the server's horizon, it may not even be marked. A lease that starts
-at the front walks past all of them: each lease takes longer than the last. With the cursor a lease
+while another transaction pins the server's horizon, it may not even be marked. A lease from the
+beginning reads past all of them: each lease takes longer than the last. With the cursor a lease
 continues where the last one ended. Jobs that join the ready set before the cursor, such as retries,
-or with a new priority or tenant, wait until a lease starts at the front again: after a second at
-least, and so seldom that it costs a tenth of the time. Decision 0021 says why.
+or with a new priority or tenant, wait until a lease starts at the beginning again: after a second
+at least, and so seldom that it costs a tenth of the time. Decision 0021 says why.
 """
 
 from asyncio import get_running_loop
@@ -16,12 +16,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 import asyncpg
+from msgspec.structs import replace
 
 from rota.jobs import Job, JobId
 from rota.stores.kernel.turns import order_turns
 from rota.stores.postgres import lease
 from rota.stores.postgres.connections import DRIVER_ERRORS, Statements
-from rota.stores.postgres.lease import PRIORITIES, LeaseCall, Stretch
+from rota.stores.postgres.lease import PRIORITIES, KeyRange, LeaseCall
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import in_calendar
 from rota.stores.protocol import LeaseRequest
@@ -37,8 +38,8 @@ MANY_BEHIND = 100_000
 """An operator should know what holds the horizon back for that long or, where the time is not
 known, for that many transactions."""
 
-FRONT_AGAIN_AFTER = 1.0
-"""Seconds for which leases use the cursor, at least, before one starts at the front again."""
+RESTART_AFTER = 1.0
+"""Seconds for which leases use the cursor, at least, before one starts at the beginning again."""
 
 TIMES_ITS_COST = 10
 """And this many times as long as the slowest lease since."""
@@ -47,14 +48,14 @@ LONGEST_AWAY = 60.0
 """But no longer: jobs before the cursor wait, and a lease may be slow for other reasons."""
 
 MOST_PAGES = 150
-"""Pages of the index that a lease from the front may read before the cursor is used: some ten
+"""Pages of the index that a lease from the beginning may read before the cursor is used: some ten
 thousand dead entries."""
 
 PAGES_OF_A_PARTITION = 20
 """And for each partition that it leases from: it searches the index for each of them."""
 
 MOST_PLACES = 1_000
-"""With more queues, tenants and priorities than that, every lease starts at the front."""
+"""With more queues, tenants and priorities than that, every lease starts at the beginning."""
 
 MOST_CURSORS = 1_000
 """Cursors for different choices of queues and tenants; the oldest goes first."""
@@ -89,7 +90,7 @@ async def read_hold(statements: Statements) -> Hold | None:
     """What holds the horizon back; None if nothing does, or the server does not say."""
     try:
         rows = await statements.fetch(QUERIES.read_horizon)
-    except asyncpg.PostgresError:  # then leases start at the front
+    except asyncpg.PostgresError:  # then leases start at the beginning
         return None
     for behind_count, transaction, holder, seconds in rows:
         lasting_for = None if seconds is None else timedelta(seconds=seconds)
@@ -140,32 +141,32 @@ class Horizon:
         return self._is_pinned
 
 
-class Front:
-    """Leases that start at the front. Measures now and then how far they walk.
+class FromStart:
+    """Leases from the beginning of the ready set; counts now and then the pages that one reads.
 
-    ``is_far``: behind so many dead entries that the cursor is worth its price.
+    ``is_costly``: it reads past so many dead entries that the cursor is worth its price.
     """
 
     def __init__(
         self, checked_every: float = CHECKED_EVERY, time: Callable[[], float] = loop_time
     ) -> None:
-        self.is_far = False
+        self.is_costly = False
         self._checked_every = checked_every
         self._time = time
         self._checked_at: float | None = None
 
     async def lease(self, call: LeaseCall) -> list[Job]:
-        """Lease the first jobs; errors as in ``lease_from_front``."""
+        """Lease the first jobs; errors as in ``lease_from_start``."""
         now = self._time()
         if self._checked_at is None:  # a new store has left nothing behind
             self._checked_at = now
-        pause = FRONT_AGAIN_AFTER if self.is_far else self._checked_every
+        pause = RESTART_AFTER if self.is_costly else self._checked_every
         if now - self._checked_at < pause:
-            return await lease.lease_from_front(call)
+            return await lease.lease_from_start(call)
         self._checked_at = now
         await _read_pages(call.statements)  # a count that is reported now does not end in between
         before = await _read_pages(call.statements)
-        jobs = await lease.lease_from_front(call)
+        jobs = await lease.lease_from_start(call)
         with suppress(*DRIVER_ERRORS):  # the jobs are leased all the same
             self._judge(before, await _read_pages(call.statements), jobs)
         return jobs
@@ -175,7 +176,7 @@ class Front:
         if after.session == before.session and after.page_count > before.page_count:
             partitions = {(job.tenant, job.queue) for job in jobs}
             most = MOST_PAGES + PAGES_OF_A_PARTITION * len(partitions)
-            self.is_far = after.page_count - before.page_count > most
+            self.is_costly = after.page_count - before.page_count > most
 
 
 class _Pages(NamedTuple):
@@ -194,28 +195,28 @@ async def _read_pages(statements: Statements) -> _Pages:
 
 
 class Cursor:
-    """Where to continue in each place, and when to start at the front again.
+    """Where to continue in each place, and when to start at the beginning again.
 
     ``is_full``: there are more places than it can remember.
     """
 
     def __init__(self) -> None:
-        self.front_at = 0.0
+        self.restart_at = 0.0
         self.is_full = False
         self.reached: dict[Place, tuple[datetime, JobId]] = {}
         self._left_at = 0.0
         self._slowest = 0.0
 
-    def leave_front(self, now: float) -> None:
+    def leave_start(self, now: float) -> None:
         """Leases continue by the cursor from now on."""
         self._left_at, self._slowest = now, 0.0
         self.note_cost(0.0)
 
     def note_cost(self, cost: float) -> None:
-        """Record the seconds of a lease. After slow ones, the next start at the front is later."""
+        """Record the seconds of a lease. After slow ones, the next start again is later."""
         self._slowest = max(self._slowest, cost)
-        away_for = max(FRONT_AGAIN_AFTER, TIMES_ITS_COST * self._slowest)
-        self.front_at = self._left_at + min(away_for, LONGEST_AWAY)
+        away_for = max(RESTART_AFTER, TIMES_ITS_COST * self._slowest)
+        self.restart_at = self._left_at + min(away_for, LONGEST_AWAY)
 
     def move(self, jobs: Sequence[Job]) -> None:
         """These jobs were leased."""
@@ -223,9 +224,11 @@ class Cursor:
 
     async def learn(self, call: LeaseCall) -> None:
         """Continue in every place from its first due job, wherever the cursor was."""
-        partitions = await call.find_partitions(MOST_PLACES + 1, "")
-        places = [Stretch(*each, priority) for each in partitions for priority in PRIORITIES]
-        found = await call.find_first(places, 1)
+        partitions = await call.find_partitions(
+            replace(call.request, after_tenant=""), MOST_PLACES + 1
+        )
+        places = [KeyRange(*each, priority) for each in partitions for priority in PRIORITIES]
+        found = await call.read_first(places, 1)
         if len(self.reached) + len(found) > MOST_PLACES:
             self.reached.clear()  # many of them may be empty by now
         self.is_full = False
@@ -234,17 +237,17 @@ class Cursor:
         )
 
     async def lease(self, call: LeaseCall) -> list[Job]:
-        """Lease jobs that come after the cursor; errors as in ``lease_from_front``."""
-        stretches: dict[str, list[Stretch]] = {}
+        """Lease jobs that come after the cursor; errors as in ``lease_from_start``."""
+        ranges: dict[str, list[KeyRange]] = {}
         for (tenant, queue, priority), reached in self.reached.items():
-            stretch = Stretch(tenant, queue, priority, *reached)
-            stretches.setdefault(tenant, []).append(stretch)
-        tenants = order_turns(stretches, call.request.after_tenant)
+            key_range = KeyRange(tenant, queue, priority, *reached)
+            ranges.setdefault(tenant, []).append(key_range)
+        tenants = order_turns(ranges, call.request.after_tenant)
         try:
-            first = [each for tenant in tenants[:TENANTS_AT_ONCE] for each in stretches[tenant]]
+            first = [each for tenant in tenants[:TENANTS_AT_ONCE] for each in ranges[tenant]]
             await call.take_after(first)
             for start in range(0, len(tenants) if call.left else 0, TENANTS_AT_ONCE):
-                await call.take_in_turns(tenants[start : start + TENANTS_AT_ONCE], stretches)
+                await call.take_in_turns(tenants[start : start + TENANTS_AT_ONCE], ranges)
         except DRIVER_ERRORS:
             if not call.taken:
                 raise
@@ -262,42 +265,45 @@ class Cursor:
 
 
 class Cursors:
-    """Leases from the front; while it is far or the horizon pinned, by a cursor for each scope."""
+    """Leases from the beginning of the ready set, or by a cursor for each scope.
+
+    The cursor is used while the horizon is pinned, or a lease from the beginning is costly.
+    """
 
     def __init__(
         self,
         horizon: Horizon | None = None,
         time: Callable[[], float] = loop_time,
-        front: Front | None = None,
+        from_start: FromStart | None = None,
     ) -> None:
         self._horizon = horizon or Horizon()
-        self._front = front or Front(time=time)
+        self._from_start = from_start or FromStart(time=time)
         self._time = time
         self._cursors: dict[Scope, Cursor] = {}
 
     async def lease(self, call: LeaseCall) -> list[Job]:
         """Lease the next jobs."""
-        if not await self._horizon.is_pinned(call.statements) and not self._front.is_far:
+        if not await self._horizon.is_pinned(call.statements) and not self._from_start.is_costly:
             self._cursors.clear()
-            return await self._front.lease(call)
+            return await self._from_start.lease(call)
         cursor = self._find_cursor(call.request)
         started_at = self._time()
-        is_away = started_at < cursor.front_at
+        is_away = started_at < cursor.restart_at
         if is_away and cursor.is_full:
-            return await self._front.lease(call)
+            return await self._from_start.lease(call)
         if is_away and cursor.reached:
             jobs = await cursor.lease(call)
             cursor.note_cost(self._time() - started_at)
             return jobs
-        cursor.leave_front(started_at)  # concurrent leases continue by the cursor
+        cursor.leave_start(started_at)  # concurrent leases continue by the cursor
         try:
-            jobs = await self._front.lease(call)
+            jobs = await self._from_start.lease(call)
             cursor.move(jobs)
             with suppress(*DRIVER_ERRORS):  # the jobs are leased all the same
                 await cursor.learn(call)
         finally:
             cost = self._time() - started_at
-            cursor.leave_front(started_at + cost)
+            cursor.leave_start(started_at + cost)
             cursor.note_cost(cost)
         return jobs
 
@@ -311,16 +317,16 @@ class Cursors:
         """When to ask again while a cursor is in use; None if none is.
 
         It has met all due jobs that come after it. Those before it are found when a lease starts
-        at the front.
+        at the beginning.
         """
         asked = _scope_of(queues, tenants)
         cursor = next((it for scope, it in self._cursors.items() if scope[:2] == asked), None)
-        left = 0.0 if cursor is None or not cursor.reached else cursor.front_at - self._time()
+        left = 0.0 if cursor is None or not cursor.reached else cursor.restart_at - self._time()
         if left <= 0:
             return None
         rows = await statements.fetch(QUERIES.next_due_after, now)
-        front_at = now + timedelta(seconds=left)
-        return min([front_at, *(in_calendar(row[0]) for row in rows)])
+        restart_at = now + timedelta(seconds=left)
+        return min([restart_at, *(in_calendar(row[0]) for row in rows)])
 
     def _find_cursor(self, request: LeaseRequest) -> Cursor:
         scope = _scope_of(request.queues, request.tenants, request.kinds, request.labels)

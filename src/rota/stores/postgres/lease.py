@@ -7,21 +7,19 @@ from enum import Enum
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from rota.jobs import Job, JobId, normalize_job_id
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
     Candidate,
-    CountRunning,
-    FindFirst,
-    FindPartitions,
     Standing,
-    TakeJobs,
     lease_chosen,
     lease_limited,
     make_candidate,
     preview_lease,
 )
-from rota.stores.kernel.unit import Partition, Query, run_async
+from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.postgres.connections import (
     DRIVER_ERRORS,
     Statements,
@@ -40,7 +38,7 @@ SPARE = 8
 """A lease looks at some more jobs and tenants than it wants: other callers may be taking them."""
 
 SKIPPED = 100
-"""So many leases assume that there are several partitions, after one that met them."""
+"""After a lease that met several partitions, this many assume that there are several."""
 
 MOST_STEPS = 5
 """How often a lease asks further tenants, after other callers have taken the jobs of the first."""
@@ -55,7 +53,7 @@ _LAST_QUEUE = chr(0x10FFFF)
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
-_WARM_UP = LeaseRequest(worker="nobody", limit=1, lease_for=timedelta(seconds=1), queues=("",))
+_WARM_UP = LeaseRequest(worker="warm-up", limit=1, lease_for=timedelta(seconds=1), queues=("",))
 
 
 _SEVERAL, _LATE = 0, 1
@@ -76,7 +74,7 @@ class Taken(Enum):
     NONE = "none"
 
 
-class Stretch(NamedTuple):
+class KeyRange(NamedTuple):
     """A partition, or one priority in it from a certain job on."""
 
     tenant: str
@@ -144,9 +142,9 @@ class LeaseCall:
             await self.mark_due()
         return Taken.PART
 
-    async def take_after(self, stretches: Sequence[Stretch]) -> None:
-        """Take jobs of these stretches in one statement; none if the caller cannot run one."""
-        columns = [list(column) for column in zip(*stretches, strict=True)]
+    async def take_after(self, ranges: Sequence[KeyRange]) -> None:
+        """Take jobs of these ranges in one statement; none if the caller cannot run one."""
+        columns = [list(column) for column in zip(*ranges, strict=True)]
         terms = (self.left, self.now + self.request.lease_for, self.request.worker)
         rows = await self.statements.fetch(
             QUERIES.lease_after, self.now, *columns, *terms, *self._runnable
@@ -154,15 +152,15 @@ class LeaseCall:
         await self._keep(rows)
 
     async def take_in_turns(
-        self, tenants: Iterable[str], stretches: Mapping[str, Sequence[Stretch]]
+        self, tenants: Iterable[str], ranges: Mapping[str, Sequence[KeyRange]]
     ) -> None:
         """Take jobs of these tenants, as ``turns`` says: an equal part each, then what is left."""
         waiting = list(tenants)
         contended_count = 0
         while waiting and self.left and contended_count < MOST_CONTENDED:
             share = max(1, self.left // len(waiting))
-            wanted = [stretch for tenant in waiting for stretch in stretches[tenant]]
-            found = await self.find_first(wanted, share + SPARE, self._passed_over)
+            wanted = [each for tenant in waiting for each in ranges[tenant]]
+            found = await self.read_first(wanted, share + SPARE, self._passed_over)
             offered = self._offer(waiting, found, share + SPARE)
             taken = await self.take(offered, share)
             got = Counter(job.tenant for job in taken)
@@ -184,10 +182,9 @@ class LeaseCall:
         return {tenant: sorted(jobs)[:count] for tenant, jobs in offered.items()}
 
     async def find_partitions(
-        self, limit: int, after_tenant: str, full: Sequence[CapScope] = ()
+        self, request: LeaseRequest, limit: int, full: Sequence[CapScope] = ()
     ) -> list[Partition]:
-        """See ``FindPartitions``."""
-        choice = self._choice(limit, after_tenant, full)
+        choice = self._choice(limit, request.after_tenant, full)
         rows = await self.statements.fetch(QUERIES.find_partitions, self.now, *choice)
         return [(tenant, queue) for tenant, queue in rows]
 
@@ -206,11 +203,11 @@ class LeaseCall:
             [queue for _, queue in pairs],
         )
 
-    async def find_first(
-        self, stretches: Sequence[Stretch], count: int, passed_over: Sequence[JobId] = ()
+    async def read_first(
+        self, ranges: Sequence[KeyRange], count: int, passed_over: Sequence[JobId] = ()
     ) -> list[Standing]:
-        """The first due jobs of each stretch."""
-        columns = [list(column) for column in zip(*stretches, strict=True)] or [[]] * 5
+        """The first due jobs of each range."""
+        columns = [list(column) for column in zip(*ranges, strict=True)] or [[]] * 5
         seen_count = LOOK_AHEAD if self.request.is_selective else count
         rows = await self.statements.fetch(
             QUERIES.find_first,
@@ -244,34 +241,33 @@ class LeaseCall:
         )
         return await self._keep(rows)
 
-    async def answer(self, query: Query) -> Any:
-        """Answer the queries of ``lease_limited``."""
-        match query:
-            case CountRunning():
-                return await self._count_running()
-            case FindPartitions(request, limit, full):
-                return await self.find_partitions(limit, request.after_tenant, full)
-            case FindFirst(_, partitions, count, passed_over):
-                return await self.find_first(self._age(partitions), count, passed_over)
-            case TakeJobs(_, chosen):
-                offered: defaultdict[str, list[Candidate]] = defaultdict(list)
-                for one in chosen:
-                    offered[one.tenant].append(one)
-                return await self.take(offered, len(chosen))
-        raise TypeError(f"unknown query: {query!r}")
+    async def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:  # noqa: ARG002 - that of the call
+        offered: defaultdict[str, list[Candidate]] = defaultdict(list)
+        for one in chosen:
+            offered[one.tenant].append(one)
+        return await self.take(offered, len(chosen))
 
-    def _age(self, partitions: Sequence[Partition]) -> list[Stretch]:
+    async def find_first(
+        self,
+        request: LeaseRequest,  # noqa: ARG002 - that of the call
+        partitions: Sequence[Partition],
+        job_count: int,
+        passed_over: Sequence[JobId],
+    ) -> list[Standing]:
+        return await self.read_first(self._age(partitions), job_count, passed_over)
+
+    def _age(self, partitions: Sequence[Partition]) -> list[KeyRange]:
         """Where a queue ages, any of its priorities may come first."""
         ageing = self.request.ageing or {}
         return [
-            Stretch(tenant, queue, priority)
+            KeyRange(tenant, queue, priority)
             for tenant, queue in partitions
             for priority in (PRIORITIES if queue in ageing else (None,))
         ]
 
-    async def _count_running(self) -> dict[Partition, int]:
+    async def count_running(self, request: LeaseRequest) -> dict[Partition, int]:
         """Lock the scopes first, in a statement of its own: the count sees all leases before."""
-        caps = [cap for cap in self.request.caps if cap.running is not None]
+        caps = [cap for cap in request.caps if cap.running is not None]
         scopes = [f"{cap.tenant or ''}/{cap.queue or ''}" for cap in caps]
         await self.statements.fetch(QUERIES.lock_scopes, scopes)
         rows = await self.statements.fetch(QUERIES.count_running)
@@ -306,7 +302,7 @@ class FastPath:
         self._skip_count = SKIPPED + 1
 
 
-async def lease_from_front(call: LeaseCall) -> list[Job]:
+async def lease_from_start(call: LeaseCall) -> list[Job]:
     """Lease the next jobs, each statement by itself.
 
     If a later statement fails, the jobs that were leased before are the answer: no other
@@ -320,7 +316,7 @@ async def lease_from_front(call: LeaseCall) -> list[Job]:
             if taken is Taken.ALL:
                 return call.taken
         if call.request.is_selective and not call.taken:
-            return await run_async(lease_chosen(call.request, call.now), call.answer)
+            return await run_async(lease_chosen(call.request, call.now), answer_by(call))
         if call.left:
             await _take_from_partitions(call)
     except DRIVER_ERRORS:
@@ -330,30 +326,30 @@ async def lease_from_front(call: LeaseCall) -> list[Job]:
 
 
 async def _take_from_partitions(call: LeaseCall) -> None:
-    after_tenant = call.request.after_tenant
+    request = call.request
     for _ in range(MOST_STEPS):
         tenant_count = call.left + SPARE
-        stretches: dict[str, list[Stretch]] = {}
-        for tenant, queue in await call.find_partitions(tenant_count, after_tenant):
-            stretches.setdefault(tenant, []).append(Stretch(tenant, queue))
-        await call.take_in_turns(stretches, stretches)
-        if not call.left or len(stretches) < tenant_count:
+        ranges: dict[str, list[KeyRange]] = {}
+        for tenant, queue in await call.find_partitions(request, tenant_count):
+            ranges.setdefault(tenant, []).append(KeyRange(tenant, queue))
+        await call.take_in_turns(ranges, ranges)
+        if not call.left or len(ranges) < tenant_count:
             return
-        after_tenant = list(stretches)[-1]
+        request = replace(request, after_tenant=list(ranges)[-1])
 
 
 async def lease_under_limits(call: LeaseCall) -> list[Job]:
     """Lease jobs for which there is room, in one transaction."""
     await call.mark_due()
     async with call.statements.transaction():
-        return await run_async(lease_limited(call.request, call.now), call.answer)
+        return await run_async(lease_limited(call.request, call.now), answer_by(call))
 
 
 async def preview(statements: Statements, request: LeaseRequest, now: datetime) -> LeasePreview:
     """See ``OpenStore.preview_lease``."""
     call = LeaseCall(statements, request, now)
     await call.mark_due()
-    return await run_async(preview_lease(request), call.answer)
+    return await run_async(preview_lease(request), answer_by(call))
 
 
 async def warm_up(statements: Statements) -> None:

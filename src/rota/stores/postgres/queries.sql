@@ -576,8 +576,8 @@ WITH choice AS MATERIALIZED (
     SELECT $7::text[] AS kinds, $8::text[] AS labels
 ), ends AS MATERIALIZED (
     SELECT
-        front.queue, front.tenant,
-        front.queue = rear.queue AND front.tenant = rear.tenant AS is_one,
+        first.queue, first.tenant,
+        first.queue = last.queue AND first.tenant = last.tenant AS is_one,
         $9::boolean AND coalesce((
             SELECT due_at <= $1::timestamptz FROM rota.jobs
             WHERE NOT is_due ORDER BY due_at, id LIMIT 1
@@ -587,12 +587,12 @@ WITH choice AS MATERIALIZED (
         SELECT queue, tenant FROM rota.jobs
         WHERE is_due AND queue >= $2::text AND queue <= $3::text
         ORDER BY queue, tenant, priority DESC, created_at, id LIMIT 1
-    ) AS front ON true
+    ) AS first ON true
     LEFT JOIN (
         SELECT queue, tenant FROM rota.jobs
         WHERE is_due AND queue >= $2 AND queue <= $3
         ORDER BY queue DESC, tenant DESC, priority, created_at DESC, id DESC LIMIT 1
-    ) AS rear ON true
+    ) AS last ON true
 ), picked AS MATERIALIZED (
     SELECT job.id, job.fits
     FROM ends
@@ -1032,11 +1032,7 @@ END AS due_at;
 -- As next_due, in some partitions only: for each queue those of a range of tenants.
 -- $1 now, $2 queues, $3 tenants (NULL for all)
 WITH RECURSIVE every_queue AS (
-    SELECT min(queue) AS queue FROM (
-        (SELECT queue FROM rota.jobs WHERE is_due ORDER BY queue LIMIT 1)
-        UNION ALL
-        (SELECT queue FROM rota.jobs WHERE NOT is_due ORDER BY queue LIMIT 1)
-    ) AS first
+    SELECT '' COLLATE "C" AS queue
     UNION ALL
     SELECT (
         SELECT min(queue) FROM (
@@ -1052,7 +1048,7 @@ WITH RECURSIVE every_queue AS (
 ), place AS MATERIALIZED (
     SELECT chosen.queue, range.first, range.last
     FROM (
-        SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue IS NOT NULL
+        SELECT queue FROM every_queue WHERE $2::text[] IS NULL AND queue > ''
         UNION ALL
         SELECT DISTINCT queue COLLATE "C" FROM unnest($2::text[]) AS wanted (queue)
     ) AS chosen
@@ -1061,7 +1057,7 @@ WITH RECURSIVE every_queue AS (
         UNION ALL
         SELECT tenant COLLATE "C", tenant COLLATE "C" FROM unnest($3) AS wanted (tenant)
     ) AS range
-), lane AS (
+), later AS (
     SELECT place.queue, place.last, head.tenant, head.due_at
     FROM place
     CROSS JOIN LATERAL (
@@ -1072,7 +1068,7 @@ WITH RECURSIVE every_queue AS (
     ) AS head
     UNION ALL
     SELECT before.queue, before.last, following.tenant, following.due_at
-    FROM lane AS before
+    FROM later AS before
     CROSS JOIN LATERAL (
         SELECT tenant, due_at FROM rota.jobs
         WHERE NOT is_due AND queue = before.queue
@@ -1097,7 +1093,7 @@ SELECT CASE
             WHERE is_due AND queue = place.queue
                 AND tenant >= place.first AND tenant <= place.last
         ) AS job
-    ), (SELECT min(due_at) FROM lane))
+    ), (SELECT min(due_at) FROM later))
 END AS due_at;
 
 -- name: read_attempts
@@ -1134,27 +1130,33 @@ AND ($8::boolean IS NULL OR coalesce(is_recurring, false) = $8)
 AND created_at <= coalesce($9::timestamptz, 'infinity')
 AND ($9 IS NULL OR created_at < $9 OR id > $10::uuid)
 
+-- name: listed_at_rest
+FROM rota.jobs
+WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
+    AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
+-- include: list_conditions
+
+-- name: listed_running
+-- They are in an index of their own. To be read by it, they come in its order, which no other has.
+FROM rota.jobs
+WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING' AND coalesce($3, 'RUNNING') = 'RUNNING'
+-- include: list_conditions
+
 -- name: find_page
--- RUNNING jobs are in an index of their own, in an order that is useless here, but that no other index
--- has.
 SELECT
 -- include: job_columns
 FROM (
     (
-        SELECT * FROM rota.jobs
-        WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
-            AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
--- include: list_conditions
+        SELECT *
+-- include: listed_at_rest
 -- include: after_last
         ORDER BY created_at DESC, id
         LIMIT $11::bigint
     )
     UNION ALL
     (
-        SELECT * FROM rota.jobs
-        WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
-            AND coalesce($3, 'RUNNING') = 'RUNNING'
--- include: list_conditions
+        SELECT *
+-- include: listed_running
 -- include: after_last
         ORDER BY lease_until, id
     )
@@ -1209,18 +1211,14 @@ SELECT (SELECT count(*) FROM (SELECT FROM rota.jobs WHERE is_due LIMIT $1::bigin
 -- $9 the most to count, NULL for all
 SELECT (
     SELECT count(*) FROM (
-        SELECT FROM rota.jobs
-        WHERE tenant = $1::text AND set_aside IS NULL AND status <> 'RUNNING'
-            AND $3::text IS DISTINCT FROM 'RUNNING' AND ($3 IS NULL OR status = $3)
--- include: list_conditions
+        SELECT
+-- include: listed_at_rest
         LIMIT $9::bigint
     ) AS others
 ) + (
     SELECT count(*) FROM (
-        SELECT FROM rota.jobs
-        WHERE tenant IS NOT DISTINCT FROM $1 AND status = 'RUNNING'
-            AND coalesce($3, 'RUNNING') = 'RUNNING'
--- include: list_conditions
+        SELECT
+-- include: listed_running
         ORDER BY lease_until, id
     ) AS running
 ) AS count;

@@ -24,6 +24,7 @@ from rota.jobs.codec import BodyCodec
 from rota.jobs.transitions import SUCCEEDED
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import Stored
+from rota.stores.rows import encode_deferral
 
 Row: TypeAlias = Sequence[Any]
 """Columns by position."""
@@ -83,10 +84,6 @@ def encode_body(job: Job) -> str:
 def recurs(job: Job) -> bool | None:
     """The column ``is_recurring``: NULL for a job that does not recur."""
     return None if job.recurrence is None else True
-
-
-def encode_deferral(deferral: Deferral | None) -> str | None:
-    return None if deferral is None else _encode(deferral).decode()
 
 
 def encode_attempt(attempt: Attempt) -> str:
@@ -196,23 +193,6 @@ def encode_fresh(job: Job) -> tuple[Any, ...]:
     """The columns that ``insert_one`` takes."""
     place = (job.id, job.tenant, job.queue, job.priority, job.due_at, job.created_at)
     return (*place, digest_identity(identity_of(job)), recurs(job), encode_body(job))
-
-
-def encode_all_fresh(jobs: Sequence[Job], bodies: Sequence[str]) -> list[Any]:
-    """As ``encode_jobs``, for jobs that have only just been made and have no keys."""
-    created = [job.created_at for job in jobs]
-    return [
-        ",".join([job.id for job in jobs]),
-        BETWEEN_BODIES.join(bodies),
-        *([], [], _unless_same([job.due_at for job in jobs], created)),
-        *([], [], [], [], [], [], [], []),
-        _unless_all([recurs(job) for job in jobs], None),
-        *([], [], []),
-        once_if_same([job.tenant for job in jobs]),
-        once_if_same([job.queue for job in jobs]),
-        once_if_same([job.priority for job in jobs]),
-        once_if_same(created),
-    ]
 
 
 class Leases(dict[int, Lease]):

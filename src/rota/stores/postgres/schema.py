@@ -24,6 +24,7 @@ from rota.stores.migrations import (
     load_migrations,
     misfit,
     pending_migrations,
+    read_marks,
 )
 from rota.stores.postgres.address import DEFAULT_SCHEMA, Pooling, PostgresSettings
 from rota.stores.postgres.connections import Database, Session, translated
@@ -91,7 +92,7 @@ async def _read_context(session: Session) -> Record:
 
 
 async def _read_applied(session: Session) -> tuple[AppliedMigration, ...]:
-    return tuple(map(AppliedMigration._make, await session.fetch(QUERIES.read_migrations)))
+    return read_marks(await session.fetch(QUERIES.read_migrations))
 
 
 async def _read_pending(session: Session, known: Sequence[Migration]) -> tuple[Migration, ...]:

@@ -11,6 +11,7 @@ from rota.jobs import Change, Job
 from rota.stores.calls import Groups
 from rota.stores.keeper import keeper_on
 from rota.stores.kernel import edits
+from rota.stores.kernel.records import check_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
@@ -97,7 +98,7 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
 
     def _may_be_new(self, jobs: Sequence[Job]) -> bool:
         """Whether to try the native path."""
-        unit.check_ids(jobs)
+        check_ids([job.id for job in jobs])
         return self.uses_native_paths and all(map(is_fresh, jobs))
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
@@ -144,7 +145,7 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
 
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """See ``OpenStore.check_insertion``."""
-        unit.check_ids(jobs)
+        check_ids([job.id for job in jobs])
         await super().check_insertion(jobs, now)
 
     def make_keeper(self) -> LeaseKeeper:

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
 
-from rota.errors import DamagedJobError, InvalidJobError, StoreUnavailableError
-from rota.jobs import Attempt, Change, Job, JobId, JobStatus, OnParentFailure, are_job_ids
+from rota.errors import DamagedJobError, StoreUnavailableError
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus, OnParentFailure
 from rota.stores.kernel import settlement
-from rota.stores.kernel.identity import identity_of
+from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.records import UNREADABLE_COPY, check_job_ids, load_jobs, seal
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import (
@@ -24,17 +24,10 @@ from rota.stores.kernel.unit import (
     Ended,
     NewJob,
     Plan,
-    Query,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
     Stored,
     Waiting,
     Writes,
+    answer_by,
     run_async,
 )
 from rota.stores.postgres.connections import TRY_COUNT, Statements
@@ -43,7 +36,6 @@ from rota.stores.postgres.rows import (
     Damage,
     decode_jobs,
     digest_identity,
-    encode_all_fresh,
     encode_attempt,
     encode_body,
     encode_fresh,
@@ -54,7 +46,7 @@ from rota.stores.postgres.rows import (
     once_if_same,
 )
 from rota.stores.postgres.wakeups import channel_of, write_ends
-from rota.stores.protocol import Applied, KeptDocument, Record
+from rota.stores.protocol import Applied, EndedPlace, KeptDocument, Record
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
@@ -106,7 +98,7 @@ class UnitOfWork:
 
     async def run(self, plan: Plan[Answer]) -> Decision[Answer]:
         """Run the plan and write its decision; unreadable jobs that it skipped are set aside."""
-        decision = await run_async(plan, self._answer)
+        decision = await run_async(plan, answer_by(self))
         await self._write(decision.writes)
         await set_aside(self._statements, self._damaged)
         if self._watched and (ended := decision.writes.ended_jobs() & self._watched):
@@ -114,33 +106,7 @@ class UnitOfWork:
             await self._statements.fetch(QUERIES.notify_at_commit, *notice)
         return decision
 
-    async def _answer(self, query: Query) -> Any:
-        answer: Any
-        match query:
-            case ReadJobs(job_ids, skips_damaged):
-                answer = await self._read_jobs(job_ids, skips_damaged=skips_damaged)
-            case ReadStatuses(job_ids):
-                rows = await self._fetch_some(QUERIES.lock_jobs, job_ids)
-                answer = {row[0]: row[4] for row in rows}
-            case ReadTwins(identities):
-                digests = [digest_identity(each) for each in identities]
-                rows = await self._statements.fetch(QUERIES.find_twins, digests)
-                answer = decode_jobs(rows).jobs
-            case ReadWaiting(parents, is_deep):
-                answer = await self._read_waiting(parents, is_deep=is_deep)
-            case ReadAncestors(job_ids):
-                await self._statements.fetch(QUERIES.lock_dependencies)
-                answer = await self._read_links(QUERIES.find_ancestors, job_ids)
-            case ReadDependents(job_ids):
-                answer = await self._read_links(QUERIES.find_children, job_ids)
-            case ReadEnded(before, limit, after):
-                rows = await self._statements.fetch(QUERIES.find_ended, before, limit, *after)
-                answer = [Ended(in_calendar(at), job_id, tuple(ids)) for at, job_id, ids in rows]
-            case _:
-                raise TypeError(f"unknown query: {query!r}")
-        return answer
-
-    async def _read_jobs(
+    async def read_jobs(
         self, job_ids: Collection[JobId], *, skips_damaged: bool
     ) -> dict[JobId, Stored]:
         rows = await self._fetch_some(QUERIES.lock_jobs, known_ids(job_ids))
@@ -151,7 +117,25 @@ class UnitOfWork:
         self._watched |= decoded.watched
         return decoded.stored
 
-    async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
+    async def read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        return {row[0]: row[4] for row in await self._fetch_some(QUERIES.lock_jobs, job_ids)}
+
+    async def read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        digests = [digest_identity(each) for each in identities]
+        return decode_jobs(await self._statements.fetch(QUERIES.find_twins, digests)).jobs
+
+    async def read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, list[JobId]]:
+        await self._statements.fetch(QUERIES.lock_dependencies)
+        return await self._read_links(QUERIES.find_ancestors, job_ids)
+
+    async def read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, list[JobId]]:
+        return await self._read_links(QUERIES.find_children, job_ids)
+
+    async def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:
+        rows = await self._statements.fetch(QUERIES.find_ended, before, limit, *after)
+        return [Ended(in_calendar(at), job_id, tuple(ids)) for at, job_id, ids in rows]
+
+    async def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         """Lock the waiting jobs, and read what they wait for once they are locked.
 
         A deep search is repeated until it finds no more jobs: while this transaction waited for
@@ -194,7 +178,9 @@ class UnitOfWork:
         open_counts = dict(await self._fetch_some(QUERIES.count_open, others))
         return counts | {each: (open_counts.get(each, 0), "block") for each in others}
 
-    async def _read_links(self, statement: str, job_ids: Collection[JobId]) -> Any:
+    async def _read_links(
+        self, statement: str, job_ids: Collection[JobId]
+    ) -> dict[JobId, list[JobId]]:
         links: defaultdict[JobId, list[JobId]] = defaultdict(list)
         for one, other in await self._fetch_some(statement, known_ids(job_ids)):
             links[one].append(other)
@@ -325,12 +311,6 @@ Notice: TypeAlias = tuple[str, str] | None
 """A channel and a message, if other processes are notified in the same commit."""
 
 
-def check_ids(jobs: Sequence[Job]) -> None:
-    """InvalidJobError if an id is not valid."""
-    if not are_job_ids([job.id for job in jobs]):
-        raise InvalidJobError("id", "must be a UUID in lower case")
-
-
 async def insert_new(
     statements: Statements, jobs: Sequence[Job], now: datetime, notice: Notice = None
 ) -> bool:
@@ -346,7 +326,7 @@ async def insert_new(
     bodies = [] if may_fail else [encode_body(job) for job in jobs]
     try:
         if 0 < len(bodies) <= MOST_AT_ONCE and sum(map(len, bodies)) <= MOST_BYTES_AT_ONCE:
-            columns = encode_all_fresh(jobs, bodies)
+            columns = encode_jobs(jobs, bodies)
             await statements.fetch(QUERIES.insert_jobs, now, *columns)
         else:
             async with statements.transaction():

@@ -12,11 +12,10 @@ and for callers that await the end of jobs the store asks several times a second
 
 import asyncio
 from asyncio import Event, Task, get_running_loop
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
@@ -34,7 +33,7 @@ from rota.stores.postgres.dialling import connect
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.rows import known_ids
 from rota.stores.protocol import Listener
-from rota.stores.wakeups import Place, Wakeups
+from rota.stores.wakeups import EndsPoller, Place, Wakeups, wait_for
 
 LONGEST_MESSAGE = 7_900
 """Bytes; the server takes up to 8,000."""
@@ -175,7 +174,7 @@ class Receiver:
                 async with self._connected() as connection:
                     pause = 0.1
                     await self._stay_connected(connection)
-            await _wait_for(Event(), pause)
+            await wait_for(Event(), pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     @asynccontextmanager
@@ -200,52 +199,11 @@ class Receiver:
     async def _stay_connected(self, connection: "Connection[Record]") -> None:
         """Return when the connection is lost; ping, or a silent loss goes unnoticed."""
         patience = self._settings.answer_for.total_seconds()
-        while not await _wait_for(self._lost, patience):
+        while not await wait_for(self._lost, patience):
             await asyncio.wait_for(connection.execute(QUERIES.ping), patience)
 
     def _hear(self, _connection: Any, _process_id: int, _channel: str, payload: Any) -> None:
         self._receive(payload)
-
-
-class EndsPoller:
-    """Asks which of the awaited jobs have ended, while there are any."""
-
-    def __init__(self, database: Database, wakeups: Wakeups) -> None:
-        self._database = database
-        self._wakeups = wakeups
-        self._awaited: Counter[JobId] = Counter()
-        self._task: Task[None] | None = None
-
-    @contextmanager
-    def awaiting(self, job_ids: Collection[JobId]) -> Iterator[None]:
-        """Ask for these jobs too, while the context lasts."""
-        self._awaited.update(job_ids)
-        if self._task is None and self._awaited:
-            self._task = asyncio.create_task(self._poll())
-        try:
-            yield
-        finally:
-            self._awaited.subtract(job_ids)
-            self._awaited = +self._awaited
-
-    async def close(self) -> None:
-        """Ask no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _poll(self) -> None:
-        while self._awaited:
-            await _wait_for(Event(), POLL_EVERY)
-            wanted = sorted(self._awaited)
-            with suppress(StoreError):  # the next question may be answered
-                rows = await self._database.run(partial(_find_unended, job_ids=wanted))
-                self._wakeups.ring_ends(set(wanted) - {job_id for (job_id,) in rows})
-        self._task = None
-
-
-async def _find_unended(session: Session, job_ids: Sequence[JobId]) -> list[Any]:
-    return await session.fetch(QUERIES.find_unended, job_ids)
 
 
 class Notices:
@@ -260,7 +218,7 @@ class Notices:
         self._database = database
         self._name = token_hex(8)
         self._wakeups = Wakeups()
-        self._poller = EndsPoller(database, self._wakeups)
+        self._poller = EndsPoller(self._wakeups, self._find_unended, POLL_EVERY)
         self._unsent: set[Place] = set()
 
     @asynccontextmanager
@@ -338,6 +296,11 @@ class Notices:
                 await self._database.run(send)
         self.sending = None
 
+    async def _find_unended(self, job_ids: Sequence[JobId]) -> list[Any]:
+        return await self._database.run(
+            lambda session: session.fetch(QUERIES.find_unended, job_ids)
+        )
+
     def _receive(self, payload: str | None) -> None:
         try:
             message = Message("") if payload is None else _decode(payload)
@@ -350,12 +313,3 @@ class Notices:
         else:
             self._wakeups.ring_at(message.places)
             self._wakeups.ring_ends(message.ends)
-
-
-async def _wait_for(event: Event, seconds: float) -> bool:
-    """Whether it happened within this time, in real seconds."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await event.wait()
-    except TimeoutError:
-        return False

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from rota.errors import InvalidStoreUrlError
+from rota.stores.address import masked
 
 DEFAULT_NAME = "rota"
 DEFAULT_PORT = 6379
@@ -93,19 +93,6 @@ def read_address(url: str) -> RedisSettings:
     except _RefusedPartError as refused:
         # The cause would repeat a part of the address, which may be a part of its password.
         raise InvalidStoreUrlError(masked(plain), str(refused)) from None
-
-
-@lru_cache(maxsize=32)
-def masked(url: str) -> str:
-    """The address without passwords, which it may hold in two places."""
-    scheme, _, rest = url.partition("://")
-    server, *options = re.split(r"[?#]", rest, maxsplit=1)
-    if "@" not in server and "@" in "".join(options):
-        # The password contains a ? or # that is not escaped: everything up to the @ is secret.
-        return f"{scheme}://{re.split('[:/]', server, maxsplit=1)[0]}"
-    credentials, at, place = server.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}{at}{place}"
 
 
 def _read(url: str) -> RedisSettings:

@@ -1,7 +1,7 @@
 -- Part of scripts that lease by kind and label: whether the caller can run a job. A body is JSON that
 -- begins with the name, the kind and, if the job has one, the label; neither needs escapes. A body
 -- that cannot be read is accepted: the lease finds out.
--- uses    line
+-- uses    ready
 local kinds, labels
 
 local function choose(kind_names, label_names)

@@ -16,11 +16,11 @@ local limit = tonumber(ARGV[10])
 local GROUP = '^([^%z]*%z[^%z]*%z(%a)(%d%d))'
 
 local function each_group(visit)
-  local stretch = tenant .. '\0' .. (queue == '' and '' or queue .. '\0')
-  local till = '(' .. stretch .. '\255'
+  local range = tenant .. '\0' .. (queue == '' and '' or queue .. '\0')
+  local till = '(' .. range .. '\255'
   for at = 11, #ARGV do
     local key = KEYS[tonumber(ARGV[at])]
-    local member = redis.call('ZRANGEBYLEX', key, '[' .. stretch, till, 'LIMIT', 0, 1)[1]
+    local member = redis.call('ZRANGEBYLEX', key, '[' .. range, till, 'LIMIT', 0, 1)[1]
     while member do
       local group, letter, rank = string.match(member, GROUP)
       if rank >= low_rank and rank <= high_rank and string.find(letters, letter) then

@@ -28,11 +28,11 @@ local function add(jobs, partition, tails, wanted)
   return count
 end
 
-local function look(partition, stretch, tails)
-  local from, count, seen, jobs = stretch, 0, 0, nil
+local function look(partition, range, tails)
+  local from, count, seen, jobs = range, 0, 0, nil
   while from and count < most and seen < left do
     local part = (kinds or labels) and math.min(PART, left - seen) or most
-    jobs, from = look_along(stretch, from, part, now)
+    jobs, from = look_along(range, from, part, now)
     seen = seen + #jobs
     count = count + add(jobs, partition, tails, most - count)
   end

@@ -6,7 +6,7 @@
 -- reply   nil if more jobs have come due than one script moves: call again. 0, and nothing is leased,
 --         if the caller cannot run one of the next jobs. Else the ids, heads and bodies of the jobs
 -- atomic  because a job goes to one caller only, and the order and the tenants' shares follow from
---         all that is due at one moment. Bounded by what is asked for, the stretches with due jobs,
+--         all that is due at one moment. Bounded by what is asked for, the ranges with due jobs,
 --         and MOST_MOVES
 -- uses    choice
 local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -14,46 +14,46 @@ local now, till, worker, limit, after = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV
 local queues = as_set(ARGV[6])
 local tenants = {}
 
--- Adds a stretch to its tenant's, with its first `most` jobs, if one in it is due.
-local function open_stretch(stretch, tenant, queue, most)
+-- Adds a range to its tenant's, with its first `most` jobs, if one in it is due.
+local function open_range(range, tenant, queue, most)
   if queues and not queues[queue] then return end
-  local jobs, from = look_along(stretch, stretch, most, now)
+  local jobs, from = look_along(range, range, most, now)
   if #jobs == 0 then return end
   local last = tenants[#tenants]
   if not last or last.name ~= tenant then
-    last = {name = tenant, stretches = {}}
+    last = {name = tenant, ranges = {}}
     tenants[#tenants + 1] = last
   end
-  last.stretches[#last.stretches + 1] = {name = stretch, jobs = jobs, at = 1, from = from}
+  last.ranges[#last.ranges + 1] = {name = range, jobs = jobs, at = 1, from = from}
 end
 
--- Opens the stretches of a range of tenants, up to as many tenants as jobs are wanted. If there seems
--- to be one stretch only, all jobs are read from it at once.
+-- Opens the ranges of some tenants, up to as many tenants as jobs are wanted. If there seems
+-- to be one range only, all jobs are read from it at once.
 local function open_part(from, till_name)
-  local stretch, tenant, queue = next_stretch(from, till_name)
-  while stretch do
+  local range, tenant, queue = next_range(from, till_name)
+  while range do
     if #tenants == limit and tenants[limit].name ~= tenant then return end
-    local following, its_tenant, its_queue = next_stretch(stretch .. '~', till_name)
+    local following, its_tenant, its_queue = next_range(range .. '~', till_name)
     local is_only = #tenants == 0 and not following
-    open_stretch(stretch, tenant, queue, is_only and limit or 1)
-    stretch, tenant, queue = following, its_tenant, its_queue
+    open_range(range, tenant, queue, is_only and limit or 1)
+    range, tenant, queue = following, its_tenant, its_queue
   end
 end
 
--- The next job of a stretch; nil if there are no more.
-local function peek(stretch, most)
-  local job = stretch.jobs[stretch.at]
-  if not job and stretch.from then
-    stretch.jobs, stretch.from = look_along(stretch.name, stretch.from, most, now)
-    stretch.at = 1
-    job = stretch.jobs[1]
+-- The next job of a range; nil if there are no more.
+local function peek(range, most)
+  local job = range.jobs[range.at]
+  if not job and range.from then
+    range.jobs, range.from = look_along(range.name, range.from, most, now)
+    range.at = 1
+    job = range.jobs[1]
   end
   return job
 end
 
--- Whether a job comes before one of another stretch.
-local function precedes(job, stretch, other, its_stretch)
-  return string.sub(job.place, #stretch.name + 1) < string.sub(other.place, #its_stretch.name + 1)
+-- Whether a job comes before one of another range.
+local function precedes(job, range, other, its_range)
+  return string.sub(job.place, #range.name + 1) < string.sub(other.place, #its_range.name + 1)
 end
 
 -- Takes up to `most` jobs of a tenant, in their order over all its queues; how many.
@@ -61,10 +61,10 @@ local function take(tenant, most, taken)
   local got = 0
   while got < most do
     local first, source
-    for _, stretch in ipairs(tenant.stretches) do
-      local job = peek(stretch, most - got)
-      if job and (not first or precedes(job, stretch, first, source)) then
-        first, source = job, stretch
+    for _, range in ipairs(tenant.ranges) do
+      local job = peek(range, most - got)
+      if job and (not first or precedes(job, range, first, source)) then
+        first, source = job, range
       end
     end
     if not first then break end
@@ -77,7 +77,7 @@ end
 
 -- As rota.stores.kernel.turns says.
 local function take_turns()
-  local first = #tenants == 1 and #tenants[1].stretches == 1 and tenants[1].stretches[1]
+  local first = #tenants == 1 and #tenants[1].ranges == 1 and tenants[1].ranges[1]
   if first and (#first.jobs == limit or not first.from) then return first.jobs end
   local taken, waiting = {}, tenants
   while #waiting > 0 do
@@ -112,13 +112,13 @@ choose(ARGV[8], ARGV[9])
 for _, body in ipairs(bodies) do
   if not accepts(body) then return 0 end
 end
-local line, timetable = {}, {}
+local places, timetable = {}, {}
 for at, job in ipairs(taken) do
   local head = job.head
-  line[at] = job.place
+  places[at] = job.place
   if not is_prompt(head) then timetable[#timetable + 1] = partition_of(head) .. head[DUE] .. job.id end
 end
 local answer = lease_all(taken, bodies, now, till, worker)
-in_parts('ZREM', READY, line)
+in_parts('ZREM', READY, places)
 in_parts('ZREM', TIMETABLE, timetable)
 return answer

@@ -1,17 +1,14 @@
 """Leases: ``lease`` with and without limits, ``extend``, and a keeper for another thread."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from rota.jobs import Job, format_instant, parse_instant
+from rota.jobs import Job, JobId, format_instant, parse_instant
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
-    CountRunning,
-    FindFirst,
-    FindPartitions,
+    Candidate,
     Standing,
-    TakeJobs,
     counts_running,
     lease_chosen,
     lease_limited,
@@ -19,8 +16,8 @@ from rota.stores.kernel.limits import (
     scopes_of,
 )
 from rota.stores.kernel.turns import order_turns
-from rota.stores.kernel.unit import Partition, run_async
-from rota.stores.protocol import LOOK_AHEAD, HeldLease, LeasePreview, LeaseRequest
+from rota.stores.kernel.unit import Partition, answer_by, run_async
+from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.redis.database import Database
 from rota.stores.redis.rows import decode_all, encode_names
 from rota.stores.redis.scripts import Script, load_script
@@ -54,12 +51,12 @@ async def lease(database: Database, request: LeaseRequest, now: datetime) -> lis
 async def lease_under_limits(database: Database, request: LeaseRequest, now: datetime) -> list[Job]:
     """Due jobs for which there is room, or that the caller can run; see the kernel."""
     plan = lease_limited if request.is_limited else lease_chosen
-    return await run_async(plan(request, now), _Limits(database, now).answer)
+    return await run_async(plan(request, now), answer_by(_Limits(database, now)))
 
 
 async def preview(database: Database, request: LeaseRequest, now: datetime) -> LeasePreview:
     """See ``OpenStore.preview_lease``."""
-    return await run_async(preview_lease(request), _Limits(database, now).answer)
+    return await run_async(preview_lease(request), answer_by(_Limits(database, now)))
 
 
 class _Limits:
@@ -76,19 +73,7 @@ class _Limits:
         self._found: list[list[bytes]] | None = None
         """The partitions with a due job, as they were when the running jobs were counted."""
 
-    async def answer(self, query: Any) -> Any:
-        match query:
-            case CountRunning(request):
-                return await self._count_running(request)
-            case FindPartitions():
-                return await self._find_partitions(query)
-            case FindFirst():
-                return await self._find_first(query)
-            case TakeJobs():
-                return await self._take(query)
-        raise TypeError(query)
-
-    async def _count_running(self, request: LeaseRequest) -> dict[Partition, int]:
+    async def count_running(self, request: LeaseRequest) -> dict[Partition, int]:
         leases, self._found, counts = await self._read_partitions(request)
         self._lease_count = int(leases)
         return {(tenant.decode(), queue.decode()): number for tenant, queue, number in counts}
@@ -98,37 +83,47 @@ class _Limits:
         arguments = (format_instant(self._now), queues, tenants)
         return await _repeat(self._database, PARTITIONS, arguments)
 
-    async def _find_partitions(self, query: FindPartitions) -> list[Partition]:
+    async def find_partitions(
+        self, request: LeaseRequest, limit: int, full: Collection[CapScope]
+    ) -> list[Partition]:
         names, self._found = self._found, None
         if names is None:
-            _, names, _ = await self._read_partitions(query.request)
-        full = set(query.full)
+            _, names, _ = await self._read_partitions(request)
+        closed = set(full)
         partitions = [(tenant.decode(), queue.decode()) for tenant, queue in names]
-        found = [each for each in partitions if full.isdisjoint(scopes_of(*each))]
-        turns = order_turns({tenant for tenant, _ in found}, query.request.after_tenant)
-        return [each for tenant in turns[: query.limit] for each in found if each[0] == tenant]
+        found = [each for each in partitions if closed.isdisjoint(scopes_of(*each))]
+        turns = order_turns({tenant for tenant, _ in found}, request.after_tenant)
+        return [each for tenant in turns[:limit] for each in found if each[0] == tenant]
 
-    async def _find_first(self, query: FindFirst) -> list[Standing]:
-        passed_over = set(query.passed_over)
+    async def find_first(
+        self,
+        request: LeaseRequest,
+        partitions: Sequence[Partition],
+        job_count: int,
+        passed_over: Sequence[JobId],
+    ) -> list[Standing]:
+        skipped = set(passed_over)
         arguments: list[Any] = [
             format_instant(self._now),
-            query.job_count + len(passed_over),
-            encode_names(query.request.kinds),
-            encode_names(query.request.labels),
-            LOOK_AHEAD + len(passed_over),
+            job_count + len(skipped),
+            encode_names(request.kinds),
+            encode_names(request.labels),
+            LOOK_AHEAD + len(skipped),
         ]
-        for tenant, queue in query.partitions:
-            arguments += tenant, queue, "1" if queue in (query.request.ageing or {}) else ""
+        for tenant, queue in partitions:
+            arguments += tenant, queue, "1" if queue in (request.ageing or {}) else ""
         reply = await _repeat(self._database, FIRST, arguments)
         standing = (
             _decode_standing(partition, tail.decode())
-            for partition, tails in zip(query.partitions, reply, strict=True)
+            for partition, tails in zip(partitions, reply, strict=True)
             for tail in tails
         )
-        return [each for each in standing if each.job_id not in passed_over]
+        return [each for each in standing if each.job_id not in skipped]
 
-    async def _take(self, query: TakeJobs) -> list[Job] | None:
-        request, is_counted = query.request, counts_running(query.request.caps)
+    async def take_jobs(
+        self, request: LeaseRequest, chosen: Sequence[Candidate]
+    ) -> list[Job] | None:
+        is_counted = counts_running(request.caps)
         arguments: list[Any] = [
             format_instant(self._now),
             format_instant(self._now + request.lease_for),
@@ -137,7 +132,7 @@ class _Limits:
             encode_names(request.kinds),
             encode_names(request.labels),
         ]
-        for job in query.chosen:
+        for job in chosen:
             arguments += job.job_id, job.tenant, job.queue
         shown = await self._database.run(TAKE, arguments)
         if shown is None:

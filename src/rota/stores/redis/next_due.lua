@@ -4,7 +4,7 @@
 -- reply   the instant, now or later; nil if there is no READY job
 -- atomic  because a job that moves between two partitions must not be missed. Bounded by the
 --         partitions with READY jobs
--- uses    line
+-- uses    ready
 -- uses    timing
 local now = ARGV[1]
 

@@ -6,24 +6,24 @@
 --         numbers of RUNNING jobs
 -- atomic  because take.lua compares that number of leases with the one at its own moment. Bounded by
 --         the partitions and MOST_MOVES
--- uses    line
+-- uses    ready
 -- uses    timing
 local now = ARGV[1]
 local queues, tenants = as_set(ARGV[2]), as_set(ARGV[3])
 if not mark_due(now) then return false end
 local found = {}
-local stretch, tenant, queue = next_stretch('', '+')
-while stretch do
-  local behind = stretch .. '~'
+local range, tenant, queue = next_range('', '+')
+while range do
+  local behind = range .. '~'
   if tenants and not tenants[tenant] then
     behind = tenant .. '\0\255'
   elseif not queues or queues[queue] then
-    if #look_along(stretch, stretch, 1, now) > 0 then
+    if #look_along(range, range, 1, now) > 0 then
       found[#found + 1] = {tenant, queue}
       behind = tenant .. '\0' .. queue .. '\0~'
     end
   end
-  stretch, tenant, queue = next_stretch(behind, '+')
+  range, tenant, queue = next_range(behind, '+')
 end
 if move_count > MOST_MOVES then return false end
 return {redis.call('HGET', COUNTERS, 'leases') or '0', found, count_partitions(RUNNING)}

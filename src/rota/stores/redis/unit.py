@@ -4,7 +4,7 @@ Redis cannot lock what a plan reads. So a unit notes the head of each job it has
 ``commit.lua`` writes only if all these heads are still the same. Otherwise a new plan runs.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from secrets import token_hex
 from typing import Any, NamedTuple, TypeVar
@@ -22,19 +22,13 @@ from rota.stores.kernel.unit import (
     Partition,
     Placed,
     Plan,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
     Stored,
     Waiting,
     Writes,
+    answer_by,
     run_async,
 )
-from rota.stores.protocol import Inserted
+from rota.stores.protocol import EndedPlace, Inserted
 from rota.stores.redis.database import NO_LIMIT, Database
 from rota.stores.redis.documents import GATHER, GATHERED_FOR
 from rota.stores.redis.rows import (
@@ -87,7 +81,7 @@ async def carry_out(
     """Run a plan and commit its writes, for other processes to hear of if there is a sender."""
     while True:
         unit = Unit(database)
-        decision = await run_async(make_plan(), unit.answer)
+        decision = await run_async(make_plan(), answer_by(unit))
         if await unit.commit(decision.writes, sender):
             return decision
 
@@ -126,26 +120,6 @@ class Unit:
         """Each job as it was read; empty if there was none."""
         self._graph = b""
 
-    async def answer(self, query: Any) -> Any:
-        """The answer to a query of the kernel."""
-        found: Awaitable[Any]
-        match query:
-            case ReadJobs(job_ids, skips_damaged):
-                found = self._read_jobs(list(job_ids), (), skips_damaged=skips_damaged)
-            case ReadTwins(identities):
-                found = self._read_twins(identities)
-            case ReadStatuses(job_ids):
-                found = self._read_statuses(job_ids)
-            case ReadWaiting(parents, is_deep):
-                found = self._read_waiting(parents, is_deep=is_deep)
-            case ReadAncestors(job_ids):
-                found = self._read_ancestors(job_ids)
-            case ReadDependents(job_ids):
-                found = self._read_dependents(job_ids)
-            case ReadEnded():
-                found = self._read_ended(query)
-        return await found
-
     async def commit(self, writes: Writes, sender: str) -> bool:
         """Write, and wake listeners; False if what the plan has read has changed."""
         entries = _Entries(self._heads, writes)
@@ -175,9 +149,14 @@ class Unit:
             await self._database.run(GATHER, [GATHERED_FOR, *part], [key])
         return len(texts)
 
-    async def _read_jobs(
+    async def read_jobs(
+        self, job_ids: Collection[JobId], *, skips_damaged: bool
+    ) -> dict[JobId, Stored]:
+        return await self._read_all(job_ids, (), skips_damaged=skips_damaged)
+
+    async def _read_all(
         self,
-        job_ids: Sequence[JobId],
+        job_ids: Collection[JobId],
         identities: Iterable[Identity],
         *,
         skips_damaged: bool = False,
@@ -199,10 +178,10 @@ class Unit:
                 found[job_id] = Stored(job, decode_head(head).linked.is_awaited)
         return found
 
-    async def _read_twins(self, identities: Collection[Identity]) -> list[Job]:
-        return [stored.job for stored in (await self._read_jobs((), identities)).values()]
+    async def read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        return [stored.job for stored in (await self._read_all((), identities)).values()]
 
-    async def _read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+    async def read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
         shown = await self._database.read_jobs(("heads",), job_ids)
         found: dict[JobId, str] = {}
         for name, head in zip(*shown, strict=True):
@@ -211,7 +190,7 @@ class Unit:
                 found[name.decode()] = status_of(decode_head(head).code)
         return found
 
-    async def _read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
+    async def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
         found: dict[JobId, Head] = {}
         edges: dict[JobId, list[JobId]] = {}
         asked: set[str] = set()
@@ -229,7 +208,7 @@ class Unit:
             left = [each for each in map(bytes.decode, rest) if each not in asked]
         return [_make_waiting(each, head, edges[each]) for each, head in found.items()]
 
-    async def _read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
+    async def read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
         found: dict[JobId, tuple[JobId, ...]] = {}
         asked: set[JobId] = set()
         left = set(job_ids)
@@ -244,7 +223,7 @@ class Unit:
             left = {each for parents in found.values() for each in parents} - asked
         return found
 
-    async def _read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
+    async def read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, set[JobId]]:
         ranges = [part for each in job_ids for part in (f"[{each}", f"({each}~")]
         (edges,) = await self._database.read_ranges("children", (), NO_LIMIT, ranges)
         found: dict[JobId, set[JobId]] = {}
@@ -252,11 +231,11 @@ class Unit:
             found.setdefault(edge[:36], set()).add(edge[36:])
         return found
 
-    async def _read_ended(self, query: ReadEnded) -> list[Ended]:
-        after = f"({format_instant(query.after.ended_at)}{query.after.job_id}"
-        ranges = (after, f"({format_instant(query.before)}")
+    async def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:
+        start = f"({format_instant(after.ended_at)}{after.job_id}"
+        ranges = (start, f"({format_instant(before)}")
         contents = ("heads", "parents")
-        shown = await self._database.read_ranges("ended", contents, query.limit, ranges)
+        shown = await self._database.read_ranges("ended", contents, limit, ranges)
         found: list[Ended] = []
         for member, head, parents in zip(*shown, strict=True):
             job_id = member[-36:].decode()
@@ -357,7 +336,7 @@ def _split(parents: bytes | None) -> tuple[JobId, ...]:
 
 
 class _Notices(NamedTuple):
-    """What other processes are told on each channel."""
+    """What other processes hear on each channel."""
 
     ready: bytes = b""
     ends: str = ""

@@ -20,7 +20,7 @@ from rota.stores.kernel.unit import Partition, Writes
 from rota.stores.protocol import Listener
 from rota.stores.redis.database import Database
 from rota.stores.redis.translation import DRIVER_ERRORS
-from rota.stores.wakeups import Place, Wakeups
+from rota.stores.wakeups import Place, Wakeups, wait_for
 
 LONGEST_PAUSE = 5.0
 """Seconds between attempts to reach a server; the first pause is a tenth of a second."""
@@ -65,7 +65,7 @@ class Notices:
                 await self._ends.end()
 
     def ring(self, partitions: Collection[Partition]) -> None:
-        """Wake the listeners of this process: a script has told the other processes."""
+        """Wake the listeners of this process: a script has notified other processes."""
         self._wakeups.ring_partitions(partitions)
 
     def ring_for(self, writes: Writes) -> None:
@@ -144,7 +144,7 @@ class _Subscription:
                 await self._hear_until_lost(is_first=is_first)
                 pause = 0.1
             self._has_tried.set()
-            await _wait(pause)
+            await wait_for(Event(), pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _hear_until_lost(self, *, is_first: bool) -> None:
@@ -176,10 +176,3 @@ class _Subscription:
             is_asked = False
             if said[0] == b"message":
                 self._receive(said[2])
-
-
-async def _wait(seconds: float) -> None:
-    """Let real time pass."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await Event().wait()

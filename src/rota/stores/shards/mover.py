@@ -41,7 +41,7 @@ MOST_ROUNDS = 10
 logger = logging.getLogger("rota.stores.shards")
 
 Report = Callable[[str, int, int], None]
-"""Is told the step, how many jobs are done, and of how many."""
+"""Is called with the step, how many jobs are done, and of how many."""
 
 
 class Moved(NamedTuple):

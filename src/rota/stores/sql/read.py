@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Generic
 
 from rota.errors import DamagedJobError
@@ -20,7 +19,7 @@ from rota.jobs import (
 )
 from rota.stores.kernel.partitions import find_next_due
 from rota.stores.kernel.records import JobPortion, cut_at_size, describe_unreadable, unseal
-from rota.stores.kernel.unit import run_async
+from rota.stores.kernel.unit import answer_by, run_async
 from rota.stores.protocol import Document, KeptDocument, KeptJob, QueueDepth, UnreadableJob
 from rota.stores.rows import (
     COLUMNS,
@@ -30,7 +29,7 @@ from rota.stores.rows import (
     to_instant,
     to_micros,
 )
-from rota.stores.sql.partitions import answer_step
+from rota.stores.sql.partitions import Steps
 from rota.stores.sql.session import Session, SessionT
 from rota.stores.survey import make_depths
 
@@ -139,7 +138,7 @@ class Reads(ABC, Generic[SessionT]):
     ) -> datetime | None:
         """See ``JobStore.next_due_at``."""
         plan = find_next_due(queues, tenants, to_micros(now))
-        due_at = await run_async(plan, partial(answer_step, session))
+        due_at = await run_async(plan, answer_by(Steps(session)))
         return None if due_at is None else to_instant(due_at)
 
     async def read_document_portion(

@@ -13,19 +13,13 @@ from rota.stores.kernel.unit import (
     Ended,
     NewJob,
     Plan,
-    Query,
-    ReadAncestors,
-    ReadDependents,
-    ReadEnded,
-    ReadJobs,
-    ReadStatuses,
-    ReadTwins,
-    ReadWaiting,
     Stored,
     Waiting,
     Writes,
+    answer_by,
     run_async,
 )
+from rota.stores.protocol import EndedPlace
 from rota.stores.rows import COLUMNS, Row, decode_readable, to_instant, to_micros
 from rota.stores.sql.session import SessionT
 
@@ -82,40 +76,39 @@ class Unit(ABC, Generic[SessionT]):
 
     async def run(self, plan: Plan[Answer]) -> Committed[Answer]:
         """Run the plan and write its decision."""
-        decision = await run_async(plan, self._answer)
+        decision = await run_async(plan, answer_by(self))
         await self._write(decision.writes)
         return Committed.of(*decision)
 
-    async def _answer(self, query: Query) -> Any:
-        answer: Any
-        match query:
-            case ReadJobs(job_ids, skips_damaged):
-                answer = await self._read_jobs(job_ids, skips_damaged=skips_damaged)
-            case ReadStatuses(job_ids):
-                rows = await self._session.fetch(self._queries.lock_statuses, ids=sorted(job_ids))
-                answer = dict(rows)
-            case ReadTwins(identities):
-                answer = [self._session.decode(row) for row in await self._find_twins(identities)]
-            case ReadWaiting(parents, is_deep):
-                answer = _waiting_in(await self._find_waiting(parents, is_deep=is_deep))
-            case ReadAncestors(job_ids):
-                links = await self._find_ancestors(job_ids)
-                answer = {child: tuple(parents) for child, parents in links.items()}
-            case ReadDependents(job_ids):
-                answer = await self._read_links(self._queries.find_children, job_ids)
-            case ReadEnded():
-                answer = await self._read_ended(query)
-            case _:
-                raise TypeError(f"unknown query: {query!r}")
-        return answer
-
-    async def _read_jobs(
+    async def read_jobs(
         self, job_ids: Collection[JobId], *, skips_damaged: bool
     ) -> dict[JobId, Stored]:
+        """See ``ReadJobs``."""
         rows = list(await self._session.fetch(self._queries.lock_jobs, ids=sorted(job_ids)))
         awaited = {row[0] for row in rows if row[_AWAITED_AT]}
         jobs = decode_readable(rows, self._session.decode, skips_damaged=skips_damaged)
         return {job.id: Stored(job, job.id in awaited) for job in jobs}
+
+    async def read_statuses(self, job_ids: Collection[JobId]) -> dict[JobId, str]:
+        """See ``ReadStatuses``."""
+        return dict(await self._session.fetch(self._queries.lock_statuses, ids=sorted(job_ids)))
+
+    async def read_twins(self, identities: Collection[Identity]) -> list[Job]:
+        """See ``ReadTwins``."""
+        return [self._session.decode(row) for row in await self._find_twins(identities)]
+
+    async def read_waiting(self, parents: Collection[JobId], *, is_deep: bool) -> list[Waiting]:
+        """See ``ReadWaiting``."""
+        return _waiting_in(await self._find_waiting(parents, is_deep=is_deep))
+
+    async def read_ancestors(self, job_ids: Collection[JobId]) -> dict[JobId, tuple[JobId, ...]]:
+        """See ``ReadAncestors``."""
+        links = await self._find_ancestors(job_ids)
+        return {child: tuple(parents) for child, parents in links.items()}
+
+    async def read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, list[JobId]]:
+        """See ``ReadDependents``."""
+        return await self._read_links(self._queries.find_children, job_ids)
 
     async def _read_links(
         self, statement: str, job_ids: Collection[JobId]
@@ -125,14 +118,15 @@ class Unit(ABC, Generic[SessionT]):
             links[one].append(other)
         return dict(links)
 
-    async def _read_ended(self, query: ReadEnded) -> list[Ended]:
+    async def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:
+        """See ``ReadEnded``."""
         rows = list(
             await self._session.fetch(
                 self._queries.find_ended,
-                before=to_micros(query.before),
-                limit=query.limit,
-                after=to_micros(query.after.ended_at),
-                after_id=query.after.job_id,
+                before=to_micros(before),
+                limit=limit,
+                after=to_micros(after.ended_at),
+                after_id=after.job_id,
             )
         )
         if not rows:

@@ -20,6 +20,7 @@ from rota.stores.migrations import (
     load_migrations,
     misfit,
     pending_migrations,
+    read_marks,
 )
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import damaged, translated
@@ -175,8 +176,8 @@ def migrate(
     """Bring the schema up to date; by which migrations. Of several processes the first does it."""
     with transaction(connection):
         connection.execute(QUERIES.create_migrations)
-        applied = connection.execute(QUERIES.read_migrations)
-        pending = pending_migrations(known, map(AppliedMigration._make, applied))
+        applied = read_marks(connection.execute(QUERIES.read_migrations))
+        pending = pending_migrations(known, applied)
         for migration in pending:
             _apply(connection, migration)
     return tuple(migration.mark for migration in pending)

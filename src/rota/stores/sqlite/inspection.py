@@ -16,7 +16,7 @@ from rota.stores.inspection import (
     describe_content,
     schema_version,
 )
-from rota.stores.migrations import AppliedMigration
+from rota.stores.migrations import AppliedMigration, read_marks
 from rota.stores.sqlite.connection import MIGRATIONS, SqliteSettings, open_migrated
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.translation import translated
@@ -80,10 +80,7 @@ def _inspect(connection: apsw.Connection, path: Path) -> StoreInspection:
 
 
 def _read_applied(connection: apsw.Connection) -> tuple[AppliedMigration, ...]:
-    return tuple(
-        AppliedMigration(number, name, bool(is_compatible), checksum)
-        for number, name, is_compatible, checksum in _fetch(connection, QUERIES.read_migrations)
-    )
+    return read_marks(_fetch(connection, QUERIES.read_migrations))
 
 
 def _fetch(connection: apsw.Connection, statement: str) -> list[tuple[Any, ...]]:

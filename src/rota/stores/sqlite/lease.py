@@ -6,10 +6,8 @@ cost nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any
 
 import apsw
 
@@ -17,21 +15,18 @@ from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
-    CountRunning,
-    FindFirst,
-    FindPartitions,
+    Candidate,
     Standing,
-    TakeJobs,
     lease_chosen,
     lease_limited,
     preview_lease,
 )
 from rota.stores.kernel.partitions import find_partitions
 from rota.stores.kernel.turns import take_turns
-from rota.stores.kernel.unit import Partition, run, run_async
+from rota.stores.kernel.unit import Partition, answer_by, run, run_async
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_job, decode_standings, encode_ids, logger, to_micros
-from rota.stores.sql.partitions import answer_step
+from rota.stores.sql.partitions import Steps
 from rota.stores.sqlite.connection import SqliteSettings, open_beside, transaction
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.session import Session, finish
@@ -51,7 +46,7 @@ def lease_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime
     connection.execute(QUERIES.mark_due, (to_micros(now), MOST_MARKED_DUE))
     lease = _Lease(connection, request, now)
     if request.is_limited:
-        return run(lease_limited(request, now), lease.answer)
+        return run(lease_limited(request, now), answer_by(lease))
     taken: list[Job] = []
     while len(taken) < request.limit:
         chosen = lease.choose(request.limit - len(taken))
@@ -61,13 +56,13 @@ def lease_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime
         taken += leased
         if len(leased) == len(chosen):
             return taken
-    return taken or run(lease_chosen(request, now), lease.answer)
+    return taken or run(lease_chosen(request, now), answer_by(lease))
 
 
 def preview_jobs(connection: apsw.Connection, request: LeaseRequest, now: datetime) -> LeasePreview:
     """See ``OpenStore.preview_lease``."""
     connection.execute(QUERIES.mark_due, (to_micros(now), MOST_MARKED_DUE))
-    return run(preview_lease(request), _Lease(connection, request, now).answer)
+    return run(preview_lease(request), answer_by(_Lease(connection, request, now)))
 
 
 class _Lease:
@@ -79,21 +74,17 @@ class _Lease:
         self._now = to_micros(now)
         self._until = to_micros(now + request.lease_for)
         self._choice = _encode_names(request.kinds), _encode_names(request.labels)
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            CountRunning: lambda _: Counter(connection.execute(QUERIES.find_leased)),
-            FindPartitions: lambda query: self._due_partitions(query.limit, query.full),
-            FindFirst: self._find_first,
-            TakeJobs: lambda query: self.take([each.job_id for each in query.chosen]),
-        }
 
-    def answer(self, query: Any) -> Any:
-        """The answer to a query of ``lease_limited``."""
-        return self._answers[type(query)](query)
+    def count_running(self, request: LeaseRequest) -> Counter[Partition]:  # noqa: ARG002 - all are counted
+        return Counter(self._connection.execute(QUERIES.find_leased))
+
+    def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:  # noqa: ARG002 - as in __init__
+        return self.take([each.job_id for each in chosen])
 
     def choose(self, limit: int) -> list[JobId]:
         """The next jobs, tenants in turn."""
         queues: dict[str, list[str]] = {}
-        for tenant, queue in self._due_partitions(limit):
+        for tenant, queue in self.find_partitions(self._request, limit):
             queues.setdefault(tenant, []).append(queue)
         counts: Counter[str] = Counter()
 
@@ -125,11 +116,11 @@ class _Lease:
                 self._connection.execute(QUERIES.set_aside, (job_id, damage.reason))
         return leased
 
-    def _due_partitions(
-        self, tenant_limit: int, full: Collection[CapScope] = ()
+    def find_partitions(
+        self, request: LeaseRequest, limit: int, full: Collection[CapScope] = ()
     ) -> list[Partition]:
-        plan = find_partitions(self._request, tenant_limit, full, self._now)
-        return finish(run_async(plan, partial(answer_step, Session(self._connection))))
+        plan = find_partitions(request, limit, full, self._now)
+        return finish(run_async(plan, answer_by(Steps(Session(self._connection)))))
 
     def _first_of_tenant(self, tenant: str, queues: Iterable[str], count: int) -> list[JobId]:
         found: list[Row] = []
@@ -138,11 +129,17 @@ class _Lease:
             found += self._connection.execute(QUERIES.find_due, values)
         return [job_id for _, _, job_id in sorted(found)[:count]]
 
-    def _find_first(self, query: FindFirst) -> list[Standing]:
+    def find_first(
+        self,
+        request: LeaseRequest,  # noqa: ARG002 - as in __init__
+        partitions: Sequence[Partition],
+        job_count: int,
+        passed_over: Sequence[JobId],  # noqa: ARG002 - no other caller takes jobs meanwhile
+    ) -> list[Standing]:
         return decode_standings(
             (job_id, tenant, queue, -priority, created_at)
-            for tenant, queue in query.partitions
-            for priority, created_at, job_id in self._read_first(tenant, queue, query.job_count)
+            for tenant, queue in partitions
+            for priority, created_at, job_id in self._read_first(tenant, queue, job_count)
         )
 
     def _read_first(self, tenant: str, queue: str, count: int) -> Iterator[Row]:

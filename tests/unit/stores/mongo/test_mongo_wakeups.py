@@ -67,7 +67,7 @@ async def test_an_insert_after_a_pause_returns_when_its_message_is_sent(
         await send(sender)
 
     monkeypatch.setattr(outbox, "_send", send_late)
-    monkeypatch.setattr(wakeups, "TOLD_WITHIN", NEVER)  # however slow the machine
+    monkeypatch.setattr(wakeups, "SENT_WITHIN", NEVER)  # however slow the machine
     async with await open_mongo(mongo_url) as store:
         overheard.clear()
         await store.insert([a_job(queue="mail")], NOW)

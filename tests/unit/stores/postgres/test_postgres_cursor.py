@@ -14,7 +14,7 @@ from rota.stores.postgres import lease
 from rota.stores.postgres.connections import Statements
 from rota.stores.postgres.cursor import (
     CHECKED_EVERY,
-    FRONT_AGAIN_AFTER,
+    RESTART_AFTER,
     Cursor,
     Cursors,
     Horizon,
@@ -36,7 +36,7 @@ class StandingStill(Horizon):
         return statements is not None
 
 
-class Line:
+class Leases:
     """A worker that leases by the cursor, at a time that the test sets."""
 
     def __init__(self, statements: Watched, horizon: Horizon | None = None) -> None:
@@ -44,7 +44,7 @@ class Line:
         self.statements = statements
         horizon = horizon or Horizon(time=lambda: self.time)
         self.cursors = Cursors(horizon, time=lambda: self.time)
-        self.from_front_count = 0
+        self.from_start_count = 0
         self.fast_path = lease.FastPath()
 
     def call(self, limit: int, now: datetime = NOW, **fields: Any) -> LeaseCall:
@@ -61,25 +61,25 @@ class Line:
         self.statements.is_counting = False
         return self.statements.page_count
 
-    def go_to_front(self) -> None:
-        """Let enough time pass for the next lease to start at the front."""
-        self.time += FRONT_AGAIN_AFTER
+    def go_to_start(self) -> None:
+        """Let enough time pass for the next lease to start at the beginning."""
+        self.time += RESTART_AFTER
 
 
 @pytest.fixture
-def line(statements: Watched, monkeypatch: pytest.MonkeyPatch) -> Line:
-    return count_from_front(Line(statements, StandingStill()), monkeypatch)
+def leases(statements: Watched, monkeypatch: pytest.MonkeyPatch) -> Leases:
+    return count_from_start(Leases(statements, StandingStill()), monkeypatch)
 
 
-def count_from_front(line: Line, monkeypatch: pytest.MonkeyPatch) -> Line:
-    take = lease.lease_from_front
+def count_from_start(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> Leases:
+    take = lease.lease_from_start
 
     async def counted(call: LeaseCall) -> list[Job]:
-        line.from_front_count += 1
+        leases.from_start_count += 1
         return await take(call)
 
-    monkeypatch.setattr(lease, "lease_from_front", counted)
-    return line
+    monkeypatch.setattr(lease, "lease_from_start", counted)
+    return leases
 
 
 async def churn(other: Connection, count: int) -> None:
@@ -105,164 +105,164 @@ def waiting(count: int, **fields: Any) -> list[Job]:
     return [a_job(**{**common, **fields}) for _ in range(count)]
 
 
-async def lease_in_turn(line: Line, count: int, **fields: Any) -> str:
+async def lease_in_turn(leases: Leases, count: int, **fields: Any) -> str:
     """The tenants of this many jobs, leased one by one."""
     tenants = ""
     for _ in range(count):
-        (job,) = await line.lease(1, after_tenant=tenants[-1:], **fields)
+        (job,) = await leases.lease(1, after_tenant=tenants[-1:], **fields)
         tenants += job.tenant
     return tenants
 
 
 @pytest.mark.usefixtures("reader")
 async def test_the_pages_a_lease_reads_do_not_grow_with_dead_rows(
-    store: PostgresStore, other: Connection, line: Line
+    store: PostgresStore, other: Connection, leases: Leases
 ) -> None:
-    at_front, by_cursor = [], []
+    from_start, by_cursor = [], []
     for gone_count in (1_000, 20_000):
         await churn(other, gone_count)
         await store.insert(waiting(30), NOW)
-        line.go_to_front()
-        at_front.append(await line.count_pages(10))
-        by_cursor.append(await line.count_pages(10))
+        leases.go_to_start()
+        from_start.append(await leases.count_pages(10))
+        by_cursor.append(await leases.count_pages(10))
     assert by_cursor[1] <= 1.5 * by_cursor[0]
-    assert by_cursor[1] < at_front[1] / 5
-    assert line.from_front_count == 2
+    assert by_cursor[1] < from_start[1] / 5
+    assert leases.from_start_count == 2
 
 
-async def test_leases_use_the_cursor_while_the_front_lies_behind_many_dead_entries(
+async def test_leases_use_the_cursor_while_the_first_jobs_lie_behind_many_dead_entries(
     store: PostgresStore, other: Connection, statements: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = count_from_front(Line(statements), monkeypatch)
+    leases = count_from_start(Leases(statements), monkeypatch)
     await churn(other, 10_000)
     jobs = waiting(20)
     await store.insert(jobs, NOW)
-    leased = await line.lease(2)
-    line.time += CHECKED_EVERY
+    leased = await leases.lease(2)
+    leases.time += CHECKED_EVERY
     async with statements.counting_on():
-        leased += await line.lease(2)  # measured at the front
+        leased += await leases.lease(2)  # measured at the beginning
     for _ in range(3):  # the cursor laid there, and continued twice
-        leased += await line.lease(2)
-    assert line.from_front_count == 3
+        leased += await leases.lease(2)
+    assert leases.from_start_count == 3
     await other.execute("VACUUM (INDEX_CLEANUP ON) jobs")
-    line.go_to_front()
+    leases.go_to_start()
     async with statements.counting_on():
-        leased += await line.lease(2)  # measured again
+        leased += await leases.lease(2)  # measured again
     for _ in range(2):
-        leased += await line.lease(2)
-    assert line.from_front_count == 6
+        leased += await leases.lease(2)
+    assert leases.from_start_count == 6
     assert ids(leased) == ids(jobs[:16])
 
 
 @pytest.mark.usefixtures("reader")
 async def test_the_next_due_time_is_found_on_few_pages(
-    store: PostgresStore, other: Connection, line: Line
+    store: PostgresStore, other: Connection, leases: Leases
 ) -> None:
     await churn(other, 10_000)
     await other.execute("UPDATE jobs SET is_due = false")  # ... were due once, and are no more
     await other.execute("UPDATE jobs SET is_due = NULL")
     await store.insert(waiting(1), NOW)
-    await line.lease(5)
-    line.statements.is_counting = True
-    again_at = await line.cursors.next_due_at(line.statements, NOW, None, None)
-    assert again_at == NOW + timedelta(seconds=FRONT_AGAIN_AFTER)
-    assert 0 < line.statements.page_count < 20
+    await leases.lease(5)
+    leases.statements.is_counting = True
+    again_at = await leases.cursors.next_due_at(leases.statements, NOW, None, None)
+    assert again_at == NOW + timedelta(seconds=RESTART_AFTER)
+    assert 0 < leases.statements.page_count < 20
 
 
-async def test_a_worker_asks_again_when_the_next_job_is_due_or_a_lease_starts_at_the_front(
-    store: PostgresStore, line: Line
+async def test_a_worker_asks_again_when_the_next_job_is_due_or_a_lease_starts_at_the_beginning(
+    store: PostgresStore, leases: Leases
 ) -> None:
     async def ask() -> datetime | None:
-        return await line.cursors.next_due_at(line.statements, NOW, None, None)
+        return await leases.cursors.next_due_at(leases.statements, NOW, None, None)
 
     assert await ask() is None
     await store.insert([*waiting(1), *waiting(1, due_at=NOW + SECOND / 4)], NOW)
-    await line.lease(5)
+    await leases.lease(5)
     assert await ask() == NOW + SECOND / 4
-    line.time += FRONT_AGAIN_AFTER * 7 / 8
-    assert await ask() == NOW + timedelta(seconds=FRONT_AGAIN_AFTER / 8)
-    line.time += FRONT_AGAIN_AFTER
+    leases.time += RESTART_AFTER * 7 / 8
+    assert await ask() == NOW + timedelta(seconds=RESTART_AFTER / 8)
+    leases.time += RESTART_AFTER
     assert await ask() is None
 
 
-async def test_where_the_horizon_moves_every_lease_begins_at_the_front(
+async def test_where_the_horizon_moves_every_lease_begins_at_the_beginning(
     store: PostgresStore, statements: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = count_from_front(Line(statements, Horizon(checked_every=0)), monkeypatch)
+    leases = count_from_start(Leases(statements, Horizon(checked_every=0)), monkeypatch)
     jobs = waiting(4)
     await store.insert(jobs, NOW)
-    assert ids([*await line.lease(2), *await line.lease(2)]) == ids(jobs)
-    assert line.from_front_count == 2
+    assert ids([*await leases.lease(2), *await leases.lease(2)]) == ids(jobs)
+    assert leases.from_start_count == 2
 
 
-async def test_jobs_before_the_cursor_are_leased_when_a_lease_starts_at_the_front(
-    store: PostgresStore, line: Line
+async def test_jobs_before_the_cursor_are_leased_when_a_lease_starts_at_the_beginning(
+    store: PostgresStore, leases: Leases
 ) -> None:
     before, after = waiting(1, created_at=NOW - MINUTE), waiting(4)
     await store.insert(after, NOW)
-    assert ids(await line.lease(2)) == ids(after[:2])
+    assert ids(await leases.lease(2)) == ids(after[:2])
     await store.insert(before, NOW)
-    assert ids(await line.lease(1)) == ids(after[2:3])
-    line.go_to_front()
-    assert ids(await line.lease(9)) == ids([*before, *after[3:]])
-    assert line.from_front_count == 2
+    assert ids(await leases.lease(1)) == ids(after[2:3])
+    leases.go_to_start()
+    assert ids(await leases.lease(9)) == ids([*before, *after[3:]])
+    assert leases.from_start_count == 2
 
 
 async def test_many_jobs_before_the_cursor_are_leased_one_batch_after_the_other(
-    store: PostgresStore, line: Line
+    store: PostgresStore, leases: Leases
 ) -> None:
-    """Going back to the front means to go on from there, and not to look once."""
+    """Going back to the beginning means to go on from there, and not to look once."""
     await store.insert(waiting(3), NOW)
-    await line.lease(2)
+    await leases.lease(2)
     before = waiting(20, created_at=NOW - MINUTE)
     await store.insert(before, NOW)
-    line.go_to_front()
-    leased = [job for _ in range(4) for job in await line.lease(5)]
+    leases.go_to_start()
+    leased = [job for _ in range(4) for job in await leases.lease(5)]
     assert ids(leased) == ids(before)
-    assert line.from_front_count == 2
+    assert leases.from_start_count == 2
 
 
-def take_slowly(monkeypatch: pytest.MonkeyPatch, line: Line, seconds: float) -> None:
+def take_slowly(monkeypatch: pytest.MonkeyPatch, leases: Leases, seconds: float) -> None:
     """Every lease takes so long from now on."""
-    take = lease.lease_from_front
+    take = lease.lease_from_start
 
     async def take_so_long(call: LeaseCall) -> list[Job]:
-        line.time += seconds
+        leases.time += seconds
         return await take(call)
 
-    monkeypatch.setattr(lease, "lease_from_front", take_so_long)
+    monkeypatch.setattr(lease, "lease_from_start", take_so_long)
 
 
-async def test_leases_that_cost_much_seldom_start_at_the_front(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+async def test_leases_that_cost_much_seldom_start_at_the_beginning(
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.insert(waiting(9), NOW)
-    take_slowly(monkeypatch, line, 3.0)
+    take_slowly(monkeypatch, leases, 3.0)
     begun_at = []
     for _ in range(9):
-        was = line.from_front_count
-        now = line.time
-        await line.lease(1)
-        if line.from_front_count > was:
+        was = leases.from_start_count
+        now = leases.time
+        await leases.lease(1)
+        if leases.from_start_count > was:
             begun_at.append(now)
-        line.time += 10.0
+        leases.time += 10.0
     assert begun_at == [0.0, 33.0, 66.0]
 
 
 async def test_after_the_cursor_tenants_take_turns_and_have_what_others_leave_over(
-    store: PostgresStore, line: Line
+    store: PostgresStore, leases: Leases
 ) -> None:
     jobs = {tenant: waiting(8, tenant=tenant) for tenant in "abc"}
     await store.insert([*jobs["a"], *jobs["b"][:2], *jobs["c"][:1]], NOW)
-    assert ids(await line.lease(3)) == [jobs[tenant][0].id for tenant in "abc"]
-    leased = await line.lease(6, after_tenant="a")
+    assert ids(await leases.lease(3)) == [jobs[tenant][0].id for tenant in "abc"]
+    leased = await leases.lease(6, after_tenant="a")
     assert ids(leased) == ids([jobs["b"][1], *jobs["a"][1:6]])
-    assert ids(await line.lease(6)) == ids(jobs["a"][6:])
-    assert line.from_front_count == 1
+    assert ids(await leases.lease(6)) == ids(jobs["a"][6:])
+    assert leases.from_start_count == 1
 
 
 async def test_after_the_cursor_a_higher_priority_comes_first(
-    store: PostgresStore, line: Line
+    store: PostgresStore, leases: Leases
 ) -> None:
     jobs = {
         (queue, priority): waiting(3, queue=queue, priority=priority)
@@ -270,56 +270,56 @@ async def test_after_the_cursor_a_higher_priority_comes_first(
         for priority in (1, 9)
     }
     await store.insert([job for some in jobs.values() for job in some[:1]], NOW)
-    assert len(await line.lease(9)) == 4
+    assert len(await leases.lease(9)) == 4
     await store.insert([job for some in jobs.values() for job in some[1:]], NOW)
-    leased = [job.priority for _ in range(3) for job in await line.lease(3)]
+    leased = [job.priority for _ in range(3) for job in await leases.lease(3)]
     assert leased == [9] * 4 + [1] * 4
-    assert line.from_front_count == 1
+    assert leases.from_start_count == 1
 
 
 async def test_each_choice_of_queues_has_a_cursor_of_its_own(
-    store: PostgresStore, line: Line
+    store: PostgresStore, leases: Leases
 ) -> None:
-    """Leases at the front for one queue do not delay those for another."""
+    """Leases at the beginning for one queue do not delay those for another."""
     await store.insert([*waiting(2, queue="x"), *waiting(2, queue="y")], NOW)
-    assert len(await line.lease(1, queues=("x",))) == 1
-    assert [job.queue for job in await line.lease(9, queues=("y",))] == ["y", "y"]
-    assert line.from_front_count == 2
-    assert [job.queue for job in await line.lease(9, queues=("x",))] == ["x"]
-    assert line.from_front_count == 2
+    assert len(await leases.lease(1, queues=("x",))) == 1
+    assert [job.queue for job in await leases.lease(9, queues=("y",))] == ["y", "y"]
+    assert leases.from_start_count == 2
+    assert [job.queue for job in await leases.lease(9, queues=("x",))] == ["x"]
+    assert leases.from_start_count == 2
 
 
-async def test_with_very_many_partitions_every_lease_starts_at_the_front(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+async def test_with_very_many_partitions_every_lease_starts_at_the_beginning(
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cursor_module, "MOST_PLACES", 3)
     await store.insert([job for tenant in "abcd" for job in waiting(2, tenant=tenant)], NOW)
-    assert len(await line.lease(4)) == 4
-    assert len(await line.lease(4)) == 4
-    assert line.from_front_count == 2
+    assert len(await leases.lease(4)) == 4
+    assert len(await leases.lease(4)) == 4
+    assert leases.from_start_count == 2
 
 
 async def test_where_there_are_too_many_partitions_none_is_favoured(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cursor_module, "MOST_PLACES", 3)
     await store.insert([job for tenant in "abcd" for job in waiting(2, tenant=tenant)], NOW)
-    assert await lease_in_turn(line, 8) == "abcdabcd"
+    assert await lease_in_turn(leases, 8) == "abcdabcd"
 
 
 @pytest.mark.parametrize("chosen", [{}, {"queues": ("default",)}, {"tenants": tuple("abcde")}])
 async def test_a_tenant_that_the_cursor_has_not_met_has_its_turn_like_all_others(
-    store: PostgresStore, line: Line, chosen: dict[str, Any]
+    store: PostgresStore, leases: Leases, chosen: dict[str, Any]
 ) -> None:
     """Where places become free one at a time, jobs are leased one at a time."""
     await store.insert([job for tenant in "abcde" for job in waiting(3, tenant=tenant)], NOW)
-    assert await lease_in_turn(line, 15, **chosen) == "abcde" * 3
-    assert line.from_front_count == 1
+    assert await lease_in_turn(leases, 15, **chosen) == "abcde" * 3
+    assert leases.from_start_count == 1
 
 
 @pytest.mark.parametrize("queues", [None, ["default"]])
 async def test_partitions_are_found_on_few_pages(
-    store: PostgresStore, other: Connection, line: Line, queues: list[str] | None
+    store: PostgresStore, other: Connection, leases: Leases, queues: list[str] | None
 ) -> None:
     assert store is not None
     await other.execute(
@@ -330,53 +330,53 @@ async def test_partitions_are_found_on_few_pages(
         " '2025-01-01Z'::timestamptz + n * interval '1 ms' AS at FROM generate_series(1, 9000)"
         " AS n) AS instants"
     )
-    line.statements.is_counting = True
+    leases.statements.is_counting = True
     cursor = Cursor()
-    await cursor.learn(line.call(1, queues=queues))
+    await cursor.learn(leases.call(1, queues=queues))
     assert len(cursor.reached) == (10 if queues else 20)
     first = "SELECT id::text FROM jobs WHERE (tenant, queue, priority) = ($1, $2, $3)"
     for place, (_, job_id) in cursor.reached.items():
         assert job_id == await other.fetchval(f"{first} ORDER BY created_at, id", *place)
-    assert line.statements.page_count < 40 * len(cursor.reached)
+    assert leases.statements.page_count < 40 * len(cursor.reached)
 
 
-async def test_at_the_front_the_cursor_finds_new_jobs_of_every_partition(
-    store: PostgresStore, line: Line
+async def test_at_the_beginning_the_cursor_finds_new_jobs_of_every_partition(
+    store: PostgresStore, leases: Leases
 ) -> None:
     jobs = [job for tenant in "abcde" for job in waiting(9, tenant=tenant)]
     await store.insert(jobs, NOW)
-    await line.lease(10)
+    await leases.lease(10)
     retried = [job for tenant in "abcde" for job in waiting(1, tenant=tenant, priority=9)]
     again = [job for it in "abcde" for job in waiting(1, tenant=it, created_at=NOW - MINUTE)]
     await store.insert([*retried, *again], NOW)
-    line.go_to_front()
+    leases.go_to_start()
     leased: list[str] = []
     for tenant in "-abcd" * 2:
-        leased += ids(await line.lease(1, after_tenant=tenant))
+        leased += ids(await leases.lease(1, after_tenant=tenant))
     assert leased == ids([*retried, *again])
-    assert line.from_front_count == 2
+    assert leases.from_start_count == 2
 
 
-async def test_a_lease_starts_at_the_front_every_minute_at_least(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+async def test_a_lease_starts_at_the_beginning_every_minute_at_least(
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease may also take long because the event loop was blocked."""
     await store.insert(waiting(3), NOW)
-    take_slowly(monkeypatch, line, 600.0)
-    await line.lease(1)
-    line.time += 60.0
-    await line.lease(1)
-    assert line.from_front_count == 2
+    take_slowly(monkeypatch, leases, 600.0)
+    await leases.lease(1)
+    leases.time += 60.0
+    await leases.lease(1)
+    assert leases.from_start_count == 2
 
 
 async def test_a_round_that_fails_keeps_back_nothing_of_those_before(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise jobs would be leased of which no worker knows."""
     jobs = {tenant: waiting(8, tenant=tenant) for tenant in "ab"}
     await store.insert([*jobs["a"], *jobs["b"][:2]], NOW)
-    await line.lease(2)
-    fetch, asked = line.statements.fetch, 0
+    await leases.lease(2)
+    fetch, asked = leases.statements.fetch, 0
 
     async def fail_the_third_time(statement: str, *arguments: Any) -> list[Any]:
         nonlocal asked
@@ -385,62 +385,62 @@ async def test_a_round_that_fails_keeps_back_nothing_of_those_before(
             raise asyncpg.DeadlockDetectedError(statement)
         return await fetch(statement, *arguments)
 
-    monkeypatch.setattr(line.statements, "fetch", fail_the_third_time)
-    assert ids(await line.lease(6)) == ids([*jobs["a"][1:4], jobs["b"][1]])
+    monkeypatch.setattr(leases.statements, "fetch", fail_the_third_time)
+    assert ids(await leases.lease(6)) == ids([*jobs["a"][1:4], jobs["b"][1]])
     assert asked == 3
     asked = 2
     with pytest.raises(asyncpg.DeadlockDetectedError):
-        await line.lease(6)
+        await leases.lease(6)
 
 
-async def test_a_lease_while_another_is_at_the_front_continues_by_the_cursor(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+async def test_a_lease_while_another_is_at_the_beginning_continues_by_the_cursor(
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All workers of a service share a cursor: they must not all walk past everything at once."""
     await store.insert(waiting(9), NOW)
-    await line.lease(1)
-    line.go_to_front()
-    take = lease.lease_from_front
+    await leases.lease(1)
+    leases.go_to_start()
+    take = lease.lease_from_start
     meanwhile: list[Job] = []
 
     async def take_while_others_ask(call: LeaseCall) -> list[Job]:
-        meanwhile.extend(await line.lease(2))
+        meanwhile.extend(await leases.lease(2))
         return await take(call)
 
-    monkeypatch.setattr(lease, "lease_from_front", take_while_others_ask)
-    assert len(await line.lease(2)) == 2
+    monkeypatch.setattr(lease, "lease_from_start", take_while_others_ask)
+    assert len(await leases.lease(2)) == 2
     assert len(meanwhile) == 2
-    assert line.from_front_count == 2
+    assert leases.from_start_count == 2
 
 
 async def test_the_oldest_cursor_goes_when_there_are_very_many(
-    store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cursor_module, "MOST_CURSORS", 2)
     await store.insert(waiting(12), NOW)
     for number in range(9):
-        await line.lease(1, queues=("default", f"q{number}"))
-    await line.lease(1, queues=("default", "q7"))
-    assert line.from_front_count == 9
-    assert len(line.cursors._cursors) == 2
+        await leases.lease(1, queues=("default", f"q{number}"))
+    await leases.lease(1, queues=("default", "q7"))
+    assert leases.from_start_count == 9
+    assert len(leases.cursors._cursors) == 2
 
 
 async def test_an_unreadable_row_after_the_cursor_is_set_aside(
-    store: PostgresStore, line: Line, other: Connection
+    store: PostgresStore, leases: Leases, other: Connection
 ) -> None:
     jobs = waiting(4)
     await store.insert(jobs, NOW)
-    await line.lease(1)
+    await leases.lease(1)
     await other.execute("UPDATE jobs SET body = '{' WHERE id = $1", jobs[1].id)
-    assert ids(await line.lease(9)) == ids(jobs[2:])
-    assert line.from_front_count == 1
+    assert ids(await leases.lease(9)) == ids(jobs[2:])
+    assert leases.from_start_count == 1
     aside = await other.fetch("SELECT id::text FROM jobs WHERE set_aside IS NOT NULL")
     assert [row[0] for row in aside] == [jobs[1].id]
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_each_job_is_leased_once_and_none_is_forgotten_in_any_order(
-    store: PostgresStore, line: Line, seed: int
+    store: PostgresStore, leases: Leases, seed: int
 ) -> None:
     random = Random(seed)
     added, leased = [], []
@@ -460,9 +460,9 @@ async def test_each_job_is_leased_once_and_none_is_forgotten_in_any_order(
         ]
         await store.insert(jobs, now)
         added += ids(jobs)
-        leased += ids(await line.lease(random.choice([1, 3, 10]), now))
-        line.time += random.choice([0.1, 0.5])
-    assert 0 < line.from_front_count < 40
-    line.go_to_front()
-    leased += ids(await line.lease(1_000, NOW + MINUTE))
+        leased += ids(await leases.lease(random.choice([1, 3, 10]), now))
+        leases.time += random.choice([0.1, 0.5])
+    assert 0 < leases.from_start_count < 40
+    leases.go_to_start()
+    leased += ids(await leases.lease(1_000, NOW + MINUTE))
     assert sorted(leased) == sorted(added)

@@ -11,7 +11,7 @@ from rota.stores.redis.scripts import load_script
 
 FOLDER = Path(rota.stores.redis.__path__[0])
 FILES = sorted(FOLDER.rglob("*.lua"))
-PARTS = {"choice", "ends", "heads", "index", "line", "timing"}
+PARTS = {"choice", "ends", "heads", "index", "ready", "timing"}
 VERBS = [path for path in FILES if path.stem not in PARTS]
 _LABELS = ("KEYS", "ARGV", "reply", "atomic")
 
@@ -61,7 +61,7 @@ def test_the_keys_of_a_store_lie_together_on_a_cluster() -> None:
 def test_included_parts_replace_their_uses_lines() -> None:
     script = load_script("lease")
     parts = (
-        *("-- lease: lease due jobs", "-- uses    line", "-- uses    heads"),
+        *("-- lease: lease due jobs", "-- uses    ready", "-- uses    heads"),
         *("local function partition_of(", "local function mark_due(", "local function open_part("),
     )
     places = [script.text.index(part) for part in parts]

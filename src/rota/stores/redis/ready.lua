@@ -1,4 +1,4 @@
--- Part of scripts that lease jobs: which jobs are due, and how a job is leased. A stretch of `ready`
+-- Part of scripts that lease jobs: which jobs are due, and how a job is leased. A range of `ready`
 -- is a tenant, a queue and a letter; its jobs are in the order in which they are leased.
 -- uses    heads
 
@@ -37,14 +37,14 @@ local function mark_later(id, head, place)
   redis.call('ZREM', READY, place)
 end
 
--- The next `most` due jobs of a stretch behind `from`; and the last place that was read, unless
--- that is the end of the stretch. No jobs if too many had to be moved.
-local function look_along(stretch, from, most, now)
+-- The next `most` due jobs of a range behind `from`; and the last place that was read, unless
+-- that is the end of the range. No jobs if too many had to be moved.
+local function look_along(range, from, most, now)
   local found = {}
   while from and #found < most do
     local wanted = most - #found
     local places = redis.call(
-      'ZRANGEBYLEX', READY, '(' .. from, '(' .. stretch .. '~', 'LIMIT', 0, wanted)
+      'ZRANGEBYLEX', READY, '(' .. from, '(' .. range .. '~', 'LIMIT', 0, wanted)
     local ids = {}
     for at, place in ipairs(places) do ids[at] = string.sub(place, -ID_LENGTH) end
     for at, text in ipairs(get_all(HEADS, ids)) do
@@ -61,8 +61,8 @@ local function look_along(stretch, from, most, now)
   return found, from
 end
 
--- The first stretch behind `from` and before `till`, with its tenant and queue.
-local function next_stretch(from, till)
+-- The first range behind `from` and before `till`, with its tenant and queue.
+local function next_range(from, till)
   local place = redis.call('ZRANGEBYLEX', READY, '(' .. from, till, 'LIMIT', 0, 1)[1]
   if not place then return nil end
   local tenant, queue, letter = string.match(place, '^([^%z]*)%z([^%z]*)%z(%a)')
