@@ -108,7 +108,7 @@ class SearchedRule(FieldRule):
         return None if index < 0 else at.astimezone(UTC)
 
     def _next_value(self, name: str, at: datetime) -> int | None:
-        """The first value of a field that fits, from the one at hand on."""
+        """The first value of a field that fits, from the current one on."""
         if name == "year":
             return at.year
         if name == "day":

@@ -43,7 +43,7 @@ def task_row(task: dict[str, Any], viewer: Viewer) -> Row:
     cells = (
         escape(task["name"]),
         escape(state),
-        viewer.tell(task["last_attempt_at"]),
+        viewer.relative(task["last_attempt_at"]),
         NOTHING if task["is_paused"] else _show_first(task["occurrences"], viewer),
         escape(task["description"] or task["cron"]),
     )

@@ -89,7 +89,7 @@ def _jobs(jobs: Sequence[dict[str, Any]], viewer: Viewer, queue: str) -> Iterato
     table = _table("Id", "State", "Run", "Kind", "Name")
     for job in jobs:
         state = read_state(job, viewer.now)
-        when = NOTHING if state in WAITING else viewer.tell(job["run_at"])
+        when = NOTHING if state in WAITING else viewer.relative(job["run_at"])
         cells = [escape(job["id"]), state.value, when, show_text(job["kind"], 30)]
         _add(table, [*cells, show_text(job["name"], 60)], STYLES.get(state, ""))
     yield table
@@ -178,7 +178,7 @@ def _next_runs(overview: dict[str, Any], viewer: Viewer) -> Iterator[RenderableT
         table = _table("Next", "At", "Name")
         for run in runs:
             at = run["at"]
-            when = viewer.tell(at) if read_utc(at) > viewer.now else "due"
+            when = viewer.relative(at) if read_utc(at) > viewer.now else "due"
             _add(table, [when, viewer.show(at), show_text(run["name"], 60)])
         yield from (Text(), table)
 
@@ -189,7 +189,9 @@ def _failures(overview: dict[str, Any], viewer: Viewer) -> Iterator[RenderableTy
         table = _table("Failed", "Name", "Error")
         for failure in failures:
             error = show_text(failure["error"], 100)
-            _add(table, [viewer.tell(failure["ended_at"]), show_text(failure["name"], 40), error])
+            _add(
+                table, [viewer.relative(failure["ended_at"]), show_text(failure["name"], 40), error]
+            )
         yield from (Text(), table)
 
 

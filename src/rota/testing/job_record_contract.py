@@ -317,7 +317,7 @@ def _various() -> list[Job]:
 
 
 class AmendingContract(JobStoreFixture):
-    """Changes by hand go through the same door."""
+    """An operator changes a job through the same verb."""
 
     async def test_an_amended_job_comes_in_its_new_place(self, jobs: JobStore) -> None:
         waiting = [a_job(name=name, queue="a") for name in ("one", "two", "three", "four")]

@@ -39,7 +39,7 @@ class ServedApp(Protocol):
 
 
 class PausedStore(FaultyStore):
-    """A store that hands out no jobs while it is paused, and fails on request.
+    """A store that leases no jobs while it is paused, and fails on request.
 
     It shows its version, so that an idle worker does not have to poll it.
     """
@@ -54,7 +54,7 @@ class PausedStore(FaultyStore):
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
-        """Hand out jobs while the context lasts."""
+        """Lease jobs while the context lasts."""
         self._is_paused = False
         self._pause_count += 1  # a new version: workers look again
         try:

@@ -1,4 +1,4 @@
-"""Tells open pages that something has changed, by server-sent events.
+"""Notifies open pages of changes, by server-sent events.
 
 An event carries nothing but its name: the page then asks for its own part again, with the rights
 that its session has at that moment. A page that gets no events asks every few seconds.
