@@ -25,15 +25,17 @@ from rota.cli.import_rule import (
     SECOND_FIELD,
     WEEKDAYS,
     FieldRule,
+    Imported,
+    ImportedSchedule,
     IntervalRule,
     NumberField,
     Numbers,
+    Unreadable,
     find_changing_days,
     find_midnight,
     to_identifier,
     to_when,
 )
-from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
 from rota.triggers.zone import load_zone
 

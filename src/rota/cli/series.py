@@ -16,7 +16,6 @@ from rota.cli.arguments import (
     read_json,
     read_moment,
 )
-from rota.cli.bounds import bounds
 from rota.cli.options import (
     DryRunOption,
     LimitOption,
@@ -24,6 +23,7 @@ from rota.cli.options import (
     NewPayloadOption,
     WhyOption,
     ZoneOption,
+    bounds,
     flag,
     number,
     value,

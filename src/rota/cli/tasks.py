@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.arguments import ask_about
-from rota.cli.bounds import bounds
-from rota.cli.options import WhyOption, flag, value
+from rota.cli.options import WhyOption, bounds, flag, value
 from rota.cli.output import (
     NOTHING,
     GivenTerminal,

@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.cli.arguments import format_instant
-from rota.cli.bounds import bounds
 from rota.cli.job_tables import STYLES, WAITING, read_state
-from rota.cli.options import flag
+from rota.cli.options import bounds, flag
 from rota.cli.output import (
     NOTHING,
     Viewer,
