@@ -59,7 +59,7 @@ class Given(NamedTuple):
 
 
 async def make_world(make_stage: MakeStage, patched: pytest.MonkeyPatch, *tenants: str) -> World:
-    patched.setattr("rota.server.app.randbits", Random(5).getrandbits)
+    patched.setattr("rota.server.rest.randbits", Random(5).getrandbits)
     stage = make_stage()
     patched.setattr("rota.rail.settings.randbits", Random(3).getrandbits)
     await Household(stage, OURS).move_in()

@@ -34,8 +34,10 @@ def test_only_what_the_operator_names_is_imported_by_name() -> None:
         "src/rota/app.py",
         "src/rota/django/__init__.py",
         "src/rota/kinds/__init__.py",
+        "src/rota/lazy.py",
         "src/rota/runtime/observation.py",
         "src/rota/runtime/user_modules.py",
+        "src/rota/stores/statements.py",
         "src/rota/worker/child.py",
     ]
 
