@@ -26,7 +26,7 @@ MONDAY = datetime(2027, 3, 1, 9, tzinfo=UTC)
 Value = TypeVar("Value")
 
 
-class ServedApp(Protocol):
+class AppUnderTest(Protocol):
     """An app, as far as a test needs it."""
 
     def serving(self, store: Any, clock: VirtualClock) -> AbstractAsyncContextManager[Any]:
@@ -209,7 +209,7 @@ class VirtualApp:
 
 @asynccontextmanager
 async def virtual_app(
-    app: ServedApp, at: datetime | str | None = None
+    app: AppUnderTest, at: datetime | str | None = None
 ) -> AsyncIterator[VirtualApp]:
     """The app on a store in memory and a virtual clock, from the instant ``at`` on."""
     clock = VirtualClock(MONDAY if at is None else read_instant(at, "at"))
