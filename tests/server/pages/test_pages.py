@@ -200,10 +200,10 @@ async def test_a_form_from_a_reader_is_refused(knock: Knock, path: str) -> None:
 async def test_quiet_hours_with_equal_start_and_end_are_shown_as_never(
     pages: httpx2.AsyncClient,
 ) -> None:
-    for end, told in (("22:00", "never: the start equals the end"), ("07:00", "22:00 to 07")):
+    for end, answer in (("22:00", "never: the start equals the end"), ("07:00", "22:00 to 07")):
         hours = {"action": "on", "start": "22:00", "end": end, "zone": "Europe/London"}
         assert (await pages.post("/admin/gates/quiet-hours", data=hours)).status_code == 303
-        assert told in (await pages.get("/admin/gates")).text
+        assert answer in (await pages.get("/admin/gates")).text
 
 
 async def test_a_caller_without_read_gets_403_and_can_sign_in_again(knock: Knock) -> None:
@@ -372,8 +372,8 @@ async def test_the_frame_is_sent_before_the_data_is_read(
 
 
 async def test_only_known_notices_are_shown(pages: httpx2.AsyncClient) -> None:
-    told = await pages.get("/admin/jobs?done=cancelled&count=2")
-    assert "2 jobs cancelled." in told.text
+    answer = await pages.get("/admin/jobs?done=cancelled&count=2")
+    assert "2 jobs cancelled." in answer.text
     for query in ("done=You+have+won", "done=cancelled&count=many", "done=cancelled&count=²"):
         assert (
             'class="alarm green" role="status"'

@@ -99,8 +99,8 @@ async def test_the_job_is_given_as_it_was_before_the_lock(stage: SpecStage) -> N
     stage.work = look
     await stage.play(NO_TIME, lock_duration=MINUTE)
     (job,) = stage.jobs
-    told = (job.id, job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
-    assert told == (job_id, NOW - SECOND, "0 0 * * *", end, True)
+    shown = (job.id, job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert shown == (job_id, NOW - SECOND, "0 0 * * *", end, True)
     assert seen == [NOW + MINUTE]
 
 
