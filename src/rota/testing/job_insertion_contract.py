@@ -60,7 +60,7 @@ class InsertionContract(JobStoreFixture):
         expect(await jobs.insert([job], NOW), [Inserted(job)])
         expect(await find(jobs, job.id), job)
 
-    async def test_nothing_inserted_is_nothing_kept(self, jobs: JobStore) -> None:
+    async def test_an_empty_insert_stores_nothing(self, jobs: JobStore) -> None:
         expect(await jobs.insert([], NOW), [])
         expect(await everything(jobs), [])
 
