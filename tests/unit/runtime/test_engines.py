@@ -103,7 +103,7 @@ async def test_changed_handlers_take_over_and_bad_ones_do_not(stage: Stage, modu
 
     rewrite(module, "def work(context): ...\nhandlers = {'second': work}\n")
     await stage.clock.advance(timedelta(seconds=2))
-    assert stage.said[-1] == f"{MODULE}.py changed: the worker starts anew"
+    assert stage.said[-1] == f"{MODULE}.py changed: the worker restarts"
     started = [event.kinds for event in stage.heard if isinstance(event, WorkerStarted)]
     assert started == [["first"], ["second"]]
 
