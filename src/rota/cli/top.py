@@ -41,7 +41,7 @@ LATE_SECONDS = 300
 
 
 class Look(NamedTuple):
-    """One look at the service: the overview, who works, what ended of late, and jobs if asked."""
+    """One look at the service: the overview, who works, what ended recently, and jobs if asked."""
 
     overview: dict[str, Any]
     workers: list[dict[str, Any]]

@@ -21,7 +21,7 @@ LASTS_FOR = timedelta(seconds=30)
 its pages when it stops."""
 
 BEAT_EVERY = timedelta(seconds=10)
-"""Times such as "5 s ago" are shown anew at least this often."""
+"""Times such as "5 s ago" are refreshed at least this often."""
 
 _HELLO = "retry: 500\n\n"
 
