@@ -42,7 +42,7 @@ from playwright.sync_api import Browser, Page
 from rich.console import Console
 from rich.table import Table
 from tests.browser.stage.chromium import open_browser, open_context
-from tests.browser.stage.story import tell_story
+from tests.browser.stage.story import fill_with_story
 
 from rota import open_store
 from rota.auth.caller import EVERY_SCOPE
@@ -119,7 +119,7 @@ async def prepare(url: str, count: int) -> Filled:
     now = datetime.now(UTC)
     async with await open_store(url) as store:
         await fill(store, count, now)
-        await tell_story(store, now)
+        await fill_with_story(store, now)
         (job,) = (await store.find("default", None, None, 1)).items
         series = (await list_series(store, "default", now, limit=1)).items[0]
         issued = await TokenBook(store, SystemClock()).issue("default", tuple(EVERY_SCOPE), "bench")

@@ -11,7 +11,7 @@ from tests.architecture.source_tree import Module
 
 LAZY_IMPORTERS = (
     "src/rota/cli/",
-    "src/rota/client/connection",
+    "src/rota/client.py",
     "src/rota/runtime/startup",
     "src/rota/runtime/watch",
     "src/rota/runtime/wiring",

@@ -12,8 +12,8 @@ from tests.browser.stage.chromium import (
     open_browser,
     open_context,
 )
-from tests.browser.stage.house import OpenHouse, open_house
-from tests.browser.stage.story import tell_story
+from tests.browser.stage.server import RunningServer, run_server
+from tests.browser.stage.story import fill_with_story
 from tests.browser.stage.visitor import Visitor
 
 from rota.auth.caller import EVERY_SCOPE, Scope
@@ -37,20 +37,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenHouse]:
-    with open_house(tmp_path_factory.mktemp("house"), tell_story, CALLERS) as opened:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with run_server(tmp_path_factory.mktemp("server"), fill_with_story, CALLERS) as opened:
         yield opened
 
 
 @pytest.fixture
-def invite(browser: Browser, house: OpenHouse) -> Iterator[Invite]:
+def invite(browser: Browser, server: RunningServer) -> Iterator[Invite]:
     """Makes visitors; when the test is over, none may have met with any trouble."""
     with ExitStack() as stack:
         visitors: list[Visitor] = []
 
         def make(*, dark: bool = False, phone: bool = False, scripts: bool = True) -> Visitor:
             context = open_context(browser, dark=dark, phone=phone, scripts=scripts)
-            visitors.append(Visitor(stack.enter_context(context), house))
+            visitors.append(Visitor(stack.enter_context(context), server))
             return visitors[-1]
 
         yield make
@@ -61,5 +61,5 @@ def invite(browser: Browser, house: OpenHouse) -> Iterator[Invite]:
 def anna(invite: Invite) -> Visitor:
     """Signed in; she has no page before her yet."""
     visitor = invite()
-    visitor.enter(visitor.house.tokens["anna"])
+    visitor.enter(visitor.server.tokens["anna"])
     return visitor

@@ -23,7 +23,7 @@ FIND = """async (rules) => {
 @pytest.mark.parametrize(("dark", "phone"), [(False, False), (True, True)])
 def test_axe_finds_nothing(invite: Invite, dark: bool, phone: bool) -> None:
     visitor = invite(dark=dark, phone=phone)
-    visitor.enter(visitor.house.tokens["anna"])
+    visitor.enter(visitor.server.tokens["anna"])
     found = []
     others = ("/tokens", "/queues/mail", "/errors", "/jobs?q=4711&state=dead")
     paths = (*PAGES.values(), *SCHEDULES, *FORMS, *others)
@@ -107,7 +107,7 @@ def test_colours_and_zone_are_chosen_in_the_pages(anna: Visitor) -> None:
     assert options == ["UTC", "Europe/Berlin"]
     page.get_by_label("Show times in").fill("Asia/Tokyo")
     page.get_by_role("button", name="Apply").click()
-    expect(page).to_have_url(anna.house.page("/schedules"))
+    expect(page).to_have_url(anna.server.page("/schedules"))
     assert anna.ask("() => getComputedStyle(document.body).backgroundColor") != light
     expect(anna.go("").get_by_text("JST").first).to_be_visible()
 
@@ -116,14 +116,14 @@ def test_a_change_is_shown_without_being_asked_for(anna: Visitor) -> None:
     anna.page.add_init_script("window.setInterval = () => 0;")  # it never asks by itself
     with anna.page.expect_request("**/admin/live"):
         page = anna.go("/jobs")
-    ask_for(anna.house, "Came by itself")
+    ask_for(anna.server, "Came by itself")
     expect(page.get_by_role("link", name="Came by itself")).to_be_visible()
 
 
 def test_without_events_a_page_asks_every_few_seconds(anna: Visitor) -> None:
     anna.page.route("**/admin/live", lambda route: route.fulfill(status=204))
     page = anna.go("/jobs")
-    ask_for(anna.house, "Came by asking")
+    ask_for(anna.server, "Came by asking")
     expect(page.get_by_role("link", name="Came by asking")).to_be_visible()
 
 
@@ -134,7 +134,7 @@ def test_the_pages_can_be_installed_and_say_when_they_are_offline(anna: Visitor)
     manifest = json.loads(anna.ask(f"async () => (await fetch('{href}')).text()"))
     assert manifest["display"] == "standalone"
     page.context.set_offline(True)
-    page.goto(anna.house.page("/workers"))
+    page.goto(anna.server.page("/workers"))
     expect(page.get_by_role("heading", name="You are offline")).to_be_visible()
     page.context.set_offline(False)
     page.get_by_role("link", name="Try again").click()

@@ -94,7 +94,7 @@ def test_every_text_can_be_read_and_no_page_is_too_wide(
     invite: Invite, dark: bool, phone: bool
 ) -> None:
     visitor = invite(dark=dark, phone=phone)
-    visitor.enter(visitor.house.tokens["anna"])
+    visitor.enter(visitor.server.tokens["anna"])
     widths = (PHONE["width"],) if phone else (MIDDLE, DESK["width"])
     assert _see_all(visitor, widths) == []
 

@@ -54,9 +54,9 @@ def test_a_node_takes_the_colour_of_its_new_state(anna: Visitor) -> None:
     href = node.get_attribute("href") or ""
     anna.ask("() => { document.querySelector('.graph').dataset.kept = 'yes'; }")
     answer = httpx2.post(
-        f"{anna.house.url}{href.replace('/admin', '/api/v1')}/cancel",
+        f"{anna.server.url}{href.replace('/admin', '/api/v1')}/cancel",
         json={},
-        headers={"Authorization": f"Bearer {anna.house.tokens['anna']}"},
+        headers={"Authorization": f"Bearer {anna.server.tokens['anna']}"},
     )
     assert answer.status_code == 200, answer.text
     anna.refresh()
@@ -122,7 +122,7 @@ def test_a_job_is_created_on_a_phone_from_the_fields_of_its_kind(invite: Invite)
 
 def test_without_scripts_the_graph_scrolls_and_the_forms_work(invite: Invite) -> None:
     visitor = invite(scripts=False)
-    visitor.enter(visitor.house.tokens["anna"])
+    visitor.enter(visitor.server.tokens["anna"])
     page = visitor.open_job("Morning report")
     graph = page.get_by_role("region", name="Dependency graph")
     expect(graph.get_by_role("link")).to_have_count(7)

@@ -6,17 +6,17 @@ from contextlib import suppress
 import httpx2
 from playwright.sync_api import FloatRect, Locator, expect
 from tests.browser.conftest import Invite
-from tests.browser.stage.house import OpenHouse
+from tests.browser.stage.server import RunningServer
 from tests.browser.stage.visitor import Visitor
 
 from rota.server.pages.jobs import MOST_SHOWN
 
 
-def ask_for(house: OpenHouse, name: str) -> None:
+def ask_for(server: RunningServer, name: str) -> None:
     answer = httpx2.post(
-        f"{house.url}/api/v1/jobs",
+        f"{server.url}/api/v1/jobs",
         json={"name": name, "queue": "live"},
-        headers={"Authorization": f"Bearer {house.tokens['anna']}"},
+        headers={"Authorization": f"Bearer {server.tokens['anna']}"},
     )
     assert answer.status_code == 201, answer.text
 
@@ -28,10 +28,10 @@ def test_filters_stand_in_the_address_and_can_be_sent_to_others(anna: Visitor) -
     page.get_by_role("button", name="Filter").click()
     expect(page).to_have_url(re.compile(r"state=dead&queue=imports"))
     expect(page.get_by_role("row")).to_have_count(4)
-    again = anna.go(page.url.removeprefix(anna.house.page()))
+    again = anna.go(page.url.removeprefix(anna.server.page()))
     expect(again.get_by_label("State", exact=True)).to_have_value("dead")
     again.get_by_role("link", name="Clear").click()
-    expect(again).to_have_url(anna.house.page("/jobs"))
+    expect(again).to_have_url(anna.server.page("/jobs"))
 
 
 def test_a_job_is_found_by_part_of_its_name_and_by_its_id(anna: Visitor) -> None:
@@ -121,7 +121,7 @@ def test_a_list_refreshes_itself_without_disturbing_the_reader(anna: Visitor) ->
     box = page.get_by_label("Select Welcome mail 1", exact=True)
     box.check()
     page.get_by_role("link", name="Welcome mail 2").focus()
-    ask_for(anna.house, "Came later")
+    ask_for(anna.server, "Came later")
     expect(page.get_by_role("link", name="Came later")).to_be_visible()
     expect(box).to_be_checked()
     expect(page.get_by_role("link", name="Welcome mail 2")).to_be_focused()
@@ -132,7 +132,7 @@ def test_a_page_that_is_frozen_stays_as_it_is(anna: Visitor) -> None:
     page = anna.go("/jobs")
     page.get_by_role("button", name="Freeze this page").click()
     expect(page.get_by_text("Frozen", exact=True)).to_be_visible()
-    ask_for(anna.house, "Came while frozen")
+    ask_for(anna.server, "Came while frozen")
     anna.refresh()
     page.wait_for_load_state("networkidle")
     expect(page.get_by_role("link", name="Came while frozen")).to_have_count(0)

@@ -9,7 +9,7 @@ from tests.browser.stage.visitor import Visitor
 
 def test_a_read_only_caller_sees_no_action_buttons(invite: Invite) -> None:
     visitor = invite()
-    visitor.enter(visitor.house.tokens["ben"])
+    visitor.enter(visitor.server.tokens["ben"])
     for path in ("", "/jobs", "/schedules", "/workers", "/gates", "/dead-letters", "/audit"):
         page = visitor.go(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser
 from tests.browser.stage.chromium import open_context
-from tests.browser.stage.house import OpenHouse, open_house
+from tests.browser.stage.server import RunningServer, run_server
 from tests.browser.stage.story import HOUR, MINUTE, NOW, Story
 from tests.browser.stage.visitor import Visitor
 
@@ -57,7 +57,7 @@ class EvilAuth:
         return Caller(tenant=token_id, who=EVIL, token_id=token_id)
 
 
-async def _tell(store: OpenStore) -> None:
+async def _fill(store: OpenStore) -> None:
     story = Story(store)
     await _tell_jobs(story)
     await store.insert([replace(_make(7), tenant=EVIL)], NOW - HOUR)
@@ -107,15 +107,15 @@ def _make(number: int) -> Job:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenHouse]:
-    with open_house(tmp_path_factory.mktemp("evil"), _tell, {}, EvilAuth()) as opened:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with run_server(tmp_path_factory.mktemp("evil"), _fill, {}, EvilAuth()) as opened:
         yield opened
 
 
 @pytest.fixture
-def victim(browser: Browser, house: OpenHouse) -> Iterator[Visitor]:
+def victim(browser: Browser, server: RunningServer) -> Iterator[Visitor]:
     with open_context(browser) as context:
-        visitor = Visitor(context, house)
+        visitor = Visitor(context, server)
         visitor.enter("default")
         yield visitor
 
@@ -143,17 +143,17 @@ def test_no_job_runs_what_it_holds(victim: Visitor) -> None:
     links = [each.get_attribute("href") for each in page.locator("a.title").all()]
     assert len(links) == 7
     for href in links:
-        page.goto(f"{victim.house.url}{href}")
+        page.goto(f"{victim.server.url}{href}")
         assert MARK in (page.get_by_label("Payload as JSON").text_content() or "")
         _examine(victim)
     for form in ("duplicate", "graph"):
-        page.goto(f"{victim.house.url}{links[0]}/{form}")
+        page.goto(f"{victim.server.url}{links[0]}/{form}")
         _examine(victim)
 
 
-def test_no_page_runs_the_name_of_a_tenant(browser: Browser, house: OpenHouse) -> None:
+def test_no_page_runs_the_name_of_a_tenant(browser: Browser, server: RunningServer) -> None:
     with open_context(browser) as context:
-        visitor = Visitor(context, house)
+        visitor = Visitor(context, server)
         visitor.enter(EVIL)
         for path in PAGES:
             visitor.go(path)

@@ -36,4 +36,4 @@ def test_signing_out_ends_the_session(invite: Invite) -> None:
 def test_the_door_leads_nowhere_else(invite: Invite) -> None:
     visitor = invite()
     page = visitor.sign_in("anna", "/sign-in?next=//example.com/admin/")
-    assert page.url == visitor.house.page()
+    assert page.url == visitor.server.page()

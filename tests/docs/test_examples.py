@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.surroundings import ROOT, check_output, pinned_surroundings
+from tests.docs.environment import ROOT, check_output, pinned_environment
 from tests.servers.shared import new_database, new_mongo_database, shared_mongo_url, shared_url
 
 SERVICES = {"fastapi_service.py", "flask_service.py", "observed.py"}
@@ -44,7 +44,7 @@ def wanted_servers(path: Path) -> Iterator[None]:
 def run_example(path: Path, folder: Path) -> str:
     printed = io.StringIO()
     with (
-        pinned_surroundings(folder),
+        pinned_environment(folder),
         wanted_servers(path),
         contextlib.redirect_stdout(printed),
     ):

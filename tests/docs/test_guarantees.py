@@ -2,7 +2,7 @@
 
 import re
 
-from tests.docs.surroundings import ROOT
+from tests.docs.environment import ROOT
 
 from rota.testing.job_store_contract import JobStoreContract
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.docs.environment import ROOT, pinned_environment
 from tests.docs.pages import Block, read_blocks
 from tests.docs.running.page_run import PageRun
-from tests.docs.surroundings import ROOT, pinned_surroundings
 from tests.servers.shared import new_database, shared_url
 
 PAGES = [
@@ -34,5 +34,5 @@ def wanted_server(blocks: list[Block]) -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     blocks = read_blocks(page)
-    with pinned_surroundings(tmp_path), wanted_server(blocks):
+    with pinned_environment(tmp_path), wanted_server(blocks):
         PageRun(page.relative_to(ROOT).as_posix(), tmp_path).run(blocks)

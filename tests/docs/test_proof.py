@@ -4,7 +4,7 @@ import ast
 import re
 from functools import cache
 
-from tests.docs.surroundings import ROOT
+from tests.docs.environment import ROOT
 
 PAGE = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
 _CODE = re.compile(r"`(src/[\w/]+\.py)::([\w.]+)`")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.surroundings import ROOT
+from tests.docs.environment import ROOT
 
 DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 CHANGES = sorted((ROOT / "changelog.d").iterdir())

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 from rota.cli.import_celery import read_celery
 from rota.cli.import_report import compare, find_window, list_ours, write_program
-from rota.cli.import_sources import Imported, ImportedSchedule
+from rota.cli.import_rule import Imported, ImportedSchedule
 
 PROJECT = Path(__file__).parent / "celery_project"
 NOW = datetime(2026, 11, 17, 4, tzinfo=UTC)

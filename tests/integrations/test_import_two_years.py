@@ -10,7 +10,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 from tests.unit.cli.test_imports import NOW, UTC_ZONE, apscheduler, crontab
 
 from rota.cli.import_report import compare, find_window, list_ours
-from rota.cli.import_sources import ImportedSchedule
+from rota.cli.import_rule import ImportedSchedule
 
 
 def aps_fires(fields: dict[str, Any], zone: str, begin: datetime, end: datetime) -> list[datetime]:

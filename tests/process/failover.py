@@ -14,12 +14,12 @@ from statistics import median
 from typing import NamedTuple
 
 from tests.process.fleet import PATIENCE, wait_for
-from tests.process.programs.job_crew import CrewOrder
-from tests.process.worker.crew import (
-    Crew,
+from tests.process.programs.job_group import GroupOrder
+from tests.process.worker.group import (
     Member,
+    ProcessGroup,
     count_open,
-    gathered_crew,
+    gathered_group,
     pause_for,
     read_all,
     seconds_now,
@@ -95,7 +95,7 @@ async def disturb(
     say: Callable[[str], object] = str,
 ) -> Outcome:
     """Let producers and workers go on through all faults, until everything is done; judge it."""
-    order = CrewOrder(
+    order = GroupOrder(
         role="worker",
         store=address,
         history="",
@@ -105,9 +105,9 @@ async def disturb(
         pauses_for=load.pauses_for,
     )
     begun, moments = seconds_now(), list[datetime]()
-    with gathered_crew(folder, order) as crew:
-        workers = [crew.start_worker() for _ in range(load.worker_count)]
-        producers = crew.start_producers()
+    with gathered_group(folder, order) as group:
+        workers = [group.start_worker() for _ in range(load.worker_count)]
+        producers = group.start_producers()
         wait_for(lambda: all(map(_is_at_work, producers)), "the first insert")
         for fault in faults:
             pause_for(load.calm_for)
@@ -121,9 +121,9 @@ async def disturb(
         say("no more inserts")
         await _drain(address)
         assert all(worker.is_running for worker in workers), "a worker has given up"
-        crew.stop()
+        group.stop()
         took = seconds_now() - begun
-        return _judge(crew, address, await read_all(address), moments, took)
+        return _judge(group, address, await read_all(address), moments, took)
 
 
 def _is_at_work(producer: Member) -> bool:
@@ -141,9 +141,9 @@ async def _drain(address: str) -> None:
 
 
 def _judge(
-    crew: Crew, address: str, snapshot: Snapshot, moments: Sequence[datetime], took: float
+    group: ProcessGroup, address: str, snapshot: Snapshot, moments: Sequence[datetime], took: float
 ) -> Outcome:
-    history, is_sharded = crew.merged_history(), address.startswith("shards:")
+    history, is_sharded = group.merged_history(), address.startswith("shards:")
     inserts = [entry for entry in history if isinstance(entry, InsertAnswered)]
     by_producer: defaultdict[str, list[JobEntry]] = defaultdict(list)
     for entry in inserts:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from itertools import cycle
 
 from tests.process.failover import Fault
-from tests.process.worker.crew import pause_for
+from tests.process.worker.group import pause_for
 from tests.servers.groups.mongo_set import MongoSet
 from tests.servers.groups.mongo_shards import MongoShards
 from tests.servers.groups.namespaces import cut_off

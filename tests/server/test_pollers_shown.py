@@ -91,8 +91,8 @@ async def test_jobs_of_a_queue_explain_themselves(service: Visit) -> None:
     now = await jobs.add({"n": 2})
 
     async def why(job_id: str) -> tuple[str, str]:
-        told = (await service.client.get(f"{JOBS}/{job_id}/why")).json()
-        return told["answer"], told["sentence"]
+        found = (await service.client.get(f"{JOBS}/{job_id}/why")).json()
+        return found["answer"], found["sentence"]
 
     unknown = await service.client.get(f"{JOBS}/{soon}/why")
     assert unknown.status_code == 404, "no poller has ever named the queue"
@@ -115,9 +115,9 @@ async def test_jobs_of_a_queue_explain_themselves(service: Visit) -> None:
 async def test_a_job_of_the_default_queue_waits_for_a_poller(service: Visit) -> None:
     job = await PolledJobs(service.store, clock=service.clock).add({})
     await service.clock.advance(MINUTE)
-    told = (await service.client.get(f"{JOBS}/{job}/why")).json()
-    assert told["answer"] == "due"
-    assert [it["code"] for it in told["reasons"]] == ["no_worker", "due"]
+    answer = (await service.client.get(f"{JOBS}/{job}/why")).json()
+    assert answer["answer"] == "due"
+    assert [it["code"] for it in answer["reasons"]] == ["no_worker", "due"]
 
 
 async def test_a_poller_that_was_killed_is_gone_after_a_while_and_swept(service: Visit) -> None:

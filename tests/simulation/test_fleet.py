@@ -63,7 +63,7 @@ def test_every_sort_of_fleet_and_of_fault_is_drawn() -> None:
     assert {plan.mode for plan in plans} == {"network", "host", "sqlite"}
     assert len({deed.what for plan in plans for deed in plan.deeds}) == 7
     assert len({act.what for plan in plans for act in plan.acts}) == 13
-    assert {plan.crew.http_worker_count for plan in plans} == {0, 1}
+    assert {plan.counts.http_worker_count for plan in plans} == {0, 1}
 
 
 def test_faults_happen_and_calls_are_lost_in_failovers() -> None:

@@ -1,4 +1,4 @@
-"""Jobs for a poller, put on whatever shelf a store has for them, and looked at."""
+"""Jobs for a poller, put on whatever storage a store has for them, and looked at."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     payload: Mapping[str, Any]
 
 
-class Shelf(Protocol):
+class Storage(Protocol):
     """Where jobs are put, and looked at."""
 
     async def add(
@@ -43,7 +43,7 @@ class Shelf(Protocol):
         ...
 
 
-class RecordShelf:
+class RecordStorage:
     """Jobs of a store."""
 
     def __init__(self, jobs: PolledJobs) -> None:
@@ -59,7 +59,7 @@ class RecordShelf:
         return Seen(None if job.status is JobStatus.COMPLETED else wakes_at(job), job.payload)
 
 
-class CollectionShelf:
+class CollectionStorage:
     """Documents of a collection, whose fields for the poller lie inside another."""
 
     PATHS: ClassVar[FieldPaths] = {
@@ -100,7 +100,7 @@ class CollectionShelf:
         return Seen(None if at is None else at.replace(tzinfo=UTC), document)
 
 
-class TableShelf:
+class TableStorage:
     """Rows of a table on PostgreSQL, whose columns have names of the user's own."""
 
     COLUMNS: ClassVar[ColumnNames] = {
@@ -152,7 +152,7 @@ class TableShelf:
 class SpecStage(Stage):
     """A stage that also has a place for jobs."""
 
-    shelf: Shelf
+    storage: Storage
 
     @property
     def names(self) -> list[str]:

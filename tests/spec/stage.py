@@ -110,7 +110,7 @@ class Stage:
     def ended(self, name: str = "a") -> list[datetime]:
         return [instant for ended, instant in self.ends if ended == name]
 
-    def told(self, kind: type[Kind]) -> list[Kind]:
+    def emitted(self, kind: type[Kind]) -> list[Kind]:
         return [event for event in self.events if isinstance(event, kind)]
 
     def names(self, *without: str) -> list[str]:

@@ -92,15 +92,15 @@ def test_a_record_carries_event_and_fields_and_is_one_line(
 
 def test_a_failing_subscriber_disturbs_no_other(caplog: pytest.LogCaptureFixture) -> None:
     journal = EventEmitter("rota.scheduler")
-    told: list[Event] = []
+    found: list[Event] = []
 
     def fail(_: object) -> None:
         raise RuntimeError("broken")
 
     journal.subscribe(fail)
-    journal.subscribe(told.append)
+    journal.subscribe(found.append)
     journal.emit(SKIPPED)
-    assert told == [SKIPPED]
+    assert found == [SKIPPED]
     assert "A subscriber failed on TaskSkipped" in caplog.text
 
 

@@ -109,7 +109,7 @@ MUTANTS = (
         "attempt_count=job.attempt_count + (not loss_count)",
     ),
     Mutant(
-        "release: a dependent waits for ever",
+        "release: a dependent waits forever",
         "rota.stores.kernel.settlement",
         "is_released = lowered.open_count == 0",
         "is_released = lowered.open_count < 0",

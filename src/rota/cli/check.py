@@ -6,8 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from rota.cli.bounds import bounds
-from rota.cli.options import StoreOption, several
+from rota.cli.options import StoreOption, bounds, several
 from rota.cli.output import PLAIN, Output
 from rota.clock.protocol import Clock
 from rota.escape import escape

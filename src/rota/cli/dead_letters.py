@@ -18,7 +18,7 @@ from rota.cli.options import (
     flag,
     value,
 )
-from rota.cli.output import count_of, print_facts, tell_replacements
+from rota.cli.output import count_of, describe_replacements, print_facts
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError
@@ -125,7 +125,7 @@ def retry(
         return plan if dry_run else await _carry_out(client, plan, why)
 
     answer = session.talk(talk)
-    session.print_done(answer, *_tell(answer))
+    session.print_done(answer, *_describe(answer))
 
 
 @app.command(name="discard")
@@ -172,9 +172,9 @@ async def _carry_out(client: Client, plan: dict[str, Any], why: str | None) -> A
     return await client.post("/dead-letters/retry", {"dry_run": False, "why": why, **chosen})
 
 
-def _tell(answer: dict[str, Any]) -> list[str]:
+def _describe(answer: dict[str, Any]) -> list[str]:
     if not answer["is_dry_run"]:
-        return [*tell_replacements(answer), _count(answer)]
+        return [*describe_replacements(answer), _count(answer)]
     dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
     more = "; there are more" if answer["has_more"] else ""
     freed = f", and {blocked} that {'was' if blocked == 1 else 'were'} blocked" if blocked else ""

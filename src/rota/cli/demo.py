@@ -166,8 +166,8 @@ async def _fill(terminal: Terminal, url: str) -> dict[str, int]:
 async def _play(client: Client, scene: Scene) -> int:
     """Create the jobs that are missing. Returns how many.
 
-    A key tells two jobs apart only if they stand for the same occurrence, and that of a series is
-    another one every minute: so series are recognised by their names.
+    A key names one job for one occurrence only, and the next occurrence of a series is another one
+    every minute: so series are recognised by their names.
     """
     if scene.quiet_hours is not None:
         await client.ask("PUT", "/gates/quiet-hours", body=scene.quiet_hours)

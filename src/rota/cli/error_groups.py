@@ -40,7 +40,7 @@ def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
         escape(group["id"]),
         str(group["count"]),
         str(group["dead_count"]),
-        viewer.tell(group["last_at"]),
+        viewer.relative(group["last_at"]),
         show_text(group["kind"], 40),
         f"{show_text(group['name'], 60)}{place}",
     )

@@ -24,7 +24,7 @@ def describe_event(event: Event) -> str:
         words = _describe_job(event)
     else:
         ways = (_describe_task, _describe_scheduler, _describe_worker, _describe_alert)
-        words = next((told for way in ways if (told := way(event)) is not None), None)
+        words = next((line for way in ways if (line := way(event)) is not None), None)
     if words is not None:
         return escape(words)
     fields = ", ".join(f"{key} {value}" for key, value in event.fields().items())

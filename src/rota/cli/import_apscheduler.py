@@ -25,15 +25,17 @@ from rota.cli.import_rule import (
     SECOND_FIELD,
     WEEKDAYS,
     FieldRule,
+    Imported,
+    ImportedSchedule,
     IntervalRule,
     NumberField,
     Numbers,
+    Unreadable,
     find_changing_days,
     find_midnight,
     to_identifier,
     to_when,
 )
-from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
 from rota.triggers.zone import load_zone
 
@@ -108,7 +110,7 @@ class SearchedRule(FieldRule):
         return None if index < 0 else at.astimezone(UTC)
 
     def _next_value(self, name: str, at: datetime) -> int | None:
-        """The first value of a field that fits, from the one at hand on."""
+        """The first value of a field that fits, from the current one on."""
         if name == "year":
             return at.year
         if name == "day":

@@ -25,12 +25,14 @@ from rota.cli.import_rule import (
     MONTH_FIELD,
     WEEKDAYS,
     FieldRule,
+    Imported,
+    ImportedSchedule,
     IntervalRule,
     NumberField,
+    Unreadable,
     to_identifier,
     to_when,
 )
-from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
 from rota.jobs.fields import read_queue
 from rota.triggers.zone import load_zone

@@ -12,11 +12,13 @@ from rota.cli.import_rule import (
     MONTH_FIELD,
     WEEKDAYS,
     FieldRule,
+    Imported,
+    ImportedSchedule,
     NumberField,
+    Unreadable,
     to_identifier,
     to_when,
 )
-from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
 from rota.errors import InvalidInputError
 from rota.triggers.zone import load_zone
 

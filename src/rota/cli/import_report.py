@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from rota.cli.import_rule import DAY, IntervalRule, utc
-from rota.cli.import_sources import Imported, ImportedSchedule, Unreadable
+from rota.cli.import_rule import DAY, Imported, ImportedSchedule, IntervalRule, Unreadable, utc
 from rota.errors import InvalidInputError
 from rota.jobs import Recurrence, make_trigger
 from rota.triggers.cron import CronTrigger

@@ -1,4 +1,4 @@
-"""The rules of other schedulers: when they fire, and the same in Rota's words.
+"""Schedules of other schedulers, and their rules: when they fire, and the same in Rota's words.
 
 The fires are computed here without Rota's own parsers and searches: the comparison would prove
 nothing otherwise.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property
 from itertools import product
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rota.errors import InvalidInputError
 from rota.triggers.zone import instants_of, transitions_between
@@ -324,3 +324,45 @@ def to_identifier(text: str, taken: set[str]) -> str:
 
 def utc(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class ImportedSchedule:
+    """One schedule of another scheduler.
+
+    ``when`` and ``options`` are those of ``app.schedule``, ``queue`` that of ``app.task``. ``rule``
+    is when the other scheduler fires, from ``start`` on. ``body`` are the lines of the function.
+    ``gap_reason`` says why fires near a skipped hour may differ, ``miss_reason`` why others may,
+    and ``notes`` what else is different.
+    """
+
+    name: str
+    where: str
+    source: str
+    when: str
+    body: tuple[str, ...]
+    zone: tzinfo
+    rule: Rule
+    start: datetime | None = None
+    queue: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    gap_reason: str = ""
+    miss_reason: str = "the two read the rule differently"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A part of the file that was left out."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """All of a file."""
+
+    schedules: tuple[ImportedSchedule, ...]
+    unreadable: tuple[Unreadable, ...]
+    imports: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from rota.cli.import_apscheduler import read_apscheduler
 from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
 from rota.cli.import_report import check_rules, list_lines, write_program
-from rota.cli.import_sources import Imported
+from rota.cli.import_rule import Imported
 from rota.cli.options import ZoneOption, flag
 from rota.cli.output import GivenTerminal, Terminal, count_of
 from rota.errors import InvalidInputError, invalid

@@ -50,7 +50,7 @@ def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
     style = STYLES.get(state, "")
     if is_narrow(console):
         name = show_text(job["name"], 80)
-        run = NOTHING if state in WAITING else viewer.tell(job["run_at"])
+        run = NOTHING if state in WAITING else viewer.relative(job["run_at"])
         return (escape(job["id"]), state.value, run, name), style
     cells = (
         escape(job["id"]),
@@ -85,7 +85,7 @@ def letter_row(job: dict[str, Any], viewer: Viewer) -> Row:
     """One dead letter as a row of ``LETTER_COLUMNS``."""
     cells = (
         escape(job["id"]),
-        viewer.tell(job["updated_at"]),
+        viewer.relative(job["updated_at"]),
         str(job["attempt_count"]),
         show_text(job["name"], 40),
         show_text(job["last_error"], 200),
@@ -148,7 +148,7 @@ def job_facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
     yield "Kind", show_text(job["kind"])
     yield "Queue", f"{escape(job['queue'])}, priority {job['priority']}"
     yield "Tenant", show_text(job.get("tenant"))
-    yield "Run at", f"{viewer.show(job['run_at'])} ({viewer.tell(job['run_at'])})"
+    yield "Run at", f"{viewer.show(job['run_at'])} ({viewer.relative(job['run_at'])})"
     yield "Tries", f"{job['attempt_count']} of {policy.get('max_attempts')} failed"
     yield "Last error", show_text(job.get("last_error"), 500)
     yield "Recurs", describe_recurrence(job.get("recurrence"))
@@ -158,8 +158,8 @@ def job_facts(job: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
     yield "Replaces", show_text(job.get("replaces"))
     yield "Key", show_text(job.get("idempotency_key"))
     yield "Payload", show_text(json.dumps(mask_secrets(job.get("payload"))), 2000)
-    yield "Created", f"{viewer.show(job['created_at'])} ({viewer.tell(job['created_at'])})"
-    yield "Changed", f"{viewer.show(job['updated_at'])} ({viewer.tell(job['updated_at'])})"
+    yield "Created", f"{viewer.show(job['created_at'])} ({viewer.relative(job['created_at'])})"
+    yield "Changed", f"{viewer.show(job['updated_at'])} ({viewer.relative(job['updated_at'])})"
     if "removed_at" in job:
         yield "Removed", _show_removal(job["removed_at"], viewer)
 
@@ -178,7 +178,7 @@ def _show_deferral(deferral: dict[str, Any] | None, viewer: Viewer) -> str:
 def _show_removal(removed_at: str | None, viewer: Viewer) -> str:
     if removed_at is None:
         return "never, by the rules of retention"
-    return f"{viewer.show(removed_at)} ({viewer.tell(removed_at)}), once no job depends on it"
+    return f"{viewer.show(removed_at)} ({viewer.relative(removed_at)}), once no job depends on it"
 
 
 def _show_lease(lease: dict[str, Any] | None, viewer: Viewer) -> str:

@@ -42,7 +42,7 @@ from rota.cli.options import (
     number,
     value,
 )
-from rota.cli.output import print_facts, show_text, tell_replacements
+from rota.cli.output import describe_replacements, print_facts, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession, path_of
 from rota.client import Client
 from rota.errors import InvalidInputError, invalid
@@ -326,7 +326,7 @@ def retry(
     job_id = session.find_job(job_id)
     body = {"why": why, "changes": _read_changes(changed, session)}
     answer = session.post("jobs", job_id, "retry", body=body, query={"cascade": cascade})
-    session.print_done(answer, *(f"{it}." for it in tell_replacements(answer)))
+    session.print_done(answer, *(f"{it}." for it in describe_replacements(answer)))
 
 
 @app.command(name="duplicate")

@@ -1,6 +1,6 @@
 """Options and arguments that several commands share, with their help texts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from zoneinfo import available_timezones
@@ -8,13 +8,36 @@ from zoneinfo import available_timezones
 from cyclopts import Parameter
 
 from rota.cli.arguments import check_argument, given, read_json
-from rota.cli.bounds import bounds
 from rota.errors import InvalidInputError, invalid
 from rota.jobs.job_state import JobState, parse_states
 from rota.triggers.cron import Dialect
 from rota.triggers.zone import Fold, Gap
 
 MOST_OCCURRENCES = 10_000
+
+Check = Callable[[object, float | None], None]
+"""A validator for cyclopts."""
+
+
+def bounds(
+    *, least: float | None = None, above: float | None = None, most: float | None = None
+) -> Check:
+    """A validator of numbers from ``least`` or just above ``above`` to ``most``.
+
+    Cyclopts has validators of its own, but they are slow to load.
+    """
+
+    def check(_kind: object, given: float | None) -> None:
+        if given is None:
+            return
+        if most is not None and not given <= most:
+            raise ValueError(f"Must be <= {most}.")
+        if above is not None and not given > above:
+            raise ValueError(f"Must be > {above}.")
+        if least is not None and not given >= least:
+            raise ValueError(f"Must be >= {least}.")
+
+    return check
 
 
 def flag(text: str, name: str | Sequence[str] | None = None) -> Parameter:

@@ -335,7 +335,7 @@ class Viewer(NamedTuple):
             return "paused"
         return f"{at.astimezone(self.zone):%a %Y-%m-%d %H:%M:%S %Z}"
 
-    def tell(self, instant: str | None) -> str:
+    def relative(self, instant: str | None) -> str:
         """How far away it is: ``in 5m`` or ``2h ago``."""
         if instant is None:
             return NOTHING
@@ -404,7 +404,7 @@ class Output:
 PLAIN = Output()
 
 
-def tell_replacements(answer: Mapping[str, Any]) -> Iterator[str]:
+def describe_replacements(answer: Mapping[str, Any]) -> Iterator[str]:
     """A sentence about each job that was to be retried: by which other one it is, or was."""
     for old, new in answer["replacements"].items():
         if old in answer["earlier_ids"]:

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from rota.app import Rota
 from rota.auth.binding import check_binding
 from rota.cli.arguments import read_duration
-from rota.cli.bounds import bounds
 from rota.cli.event_lines import reporting
-from rota.cli.options import flag, number, value
+from rota.cli.options import bounds, flag, number, value
 from rota.cli.output import Terminal
 from rota.jobs.retention import parse_keep
 from rota.runtime.configuration import Webhook, read_configuration, read_webhook

@@ -38,7 +38,7 @@ def queue_row(queue: dict[str, Any], viewer: Viewer) -> Row:
     cells = (
         escape(queue["queue"]),
         str(queue["due_count"]),
-        viewer.tell(queue["oldest_due_at"]),
+        viewer.relative(queue["oldest_due_at"]),
         f"{queue['running_count']}/{queue['slot_count']}",
         str(queue["later_count"]),
         str(queue["dead_count"]),
@@ -64,7 +64,7 @@ def describe_pause(pause: dict[str, Any], viewer: Viewer) -> str:
     whose = "" if pause["whose"] == "own" else " for all tenants"
     by = f" by {show_text(pause['who'], 40)}" if pause["who"] else ""
     why = f": {show_text(pause['why'], 100)}" if pause["why"] else ""
-    return f"paused{whose} {viewer.tell(pause['at'])}{by}{why}"
+    return f"paused{whose} {viewer.relative(pause['at'])}{by}{why}"
 
 
 @app.command(name="show")
@@ -83,7 +83,7 @@ def show(queue: QueueArgument, /, *, session: ZonedSession = LOCALLY) -> None:
 
 
 def _list_facts(queue: dict[str, Any], viewer: Viewer) -> Iterator[tuple[str, str]]:
-    oldest = f", the oldest {viewer.tell(queue['oldest_due_at'])}" if queue["due_count"] else ""
+    oldest = f", the oldest {viewer.relative(queue['oldest_due_at'])}" if queue["due_count"] else ""
     yield "due", f"{queue['due_count']}{oldest}"
     yield "running", f"{queue['running_count']} of {queue['slot_count']} at once"
     yield "stalled", str(queue["stalled_count"])

@@ -16,7 +16,6 @@ from rota.cli.arguments import (
     read_json,
     read_moment,
 )
-from rota.cli.bounds import bounds
 from rota.cli.options import (
     DryRunOption,
     LimitOption,
@@ -24,6 +23,7 @@ from rota.cli.options import (
     NewPayloadOption,
     WhyOption,
     ZoneOption,
+    bounds,
     flag,
     number,
     value,
@@ -115,7 +115,7 @@ def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
     zone = "" if rule["interval"] else f" ({escape(rule['zone'])})"
     cells = (
         escape(series["id"]),
-        "paused" if series["is_paused"] else viewer.tell(series["next_at"]),
+        "paused" if series["is_paused"] else viewer.relative(series["next_at"]),
         NOTHING if last is None else str(last["status"]).lower(),
         show_text(series["name"], 40),
         f"{show_text(series['description'])}{zone}",
@@ -468,11 +468,11 @@ def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -
 def _act(
     session: TenantSession,
     series_id: str,
-    deed: tuple[str, str],
+    action: tuple[str, str],
     why: str | None,
     query: dict[str, bool] | None = None,
 ) -> None:
-    verb, word = deed
+    verb, word = action
     found = session.find_job(series_id)
     detail = session.post("series", found, verb, body={"why": why}, query=query)
     session.print_done(detail, f"{word}: {detail['series']['name']}.")

@@ -14,8 +14,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rota.cli.bounds import bounds
-from rota.cli.options import StoreOption, flag, value
+from rota.cli.options import StoreOption, bounds, flag, value
 from rota.cli.output import NOTHING, PLAIN, Output, Terminal, count_of, print_facts
 from rota.cli.progress import Bars
 from rota.errors import StoreUnavailableError

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.cli.arguments import ask_about
-from rota.cli.bounds import bounds
-from rota.cli.options import WhyOption, flag, value
+from rota.cli.options import WhyOption, bounds, flag, value
 from rota.cli.output import (
     NOTHING,
     GivenTerminal,
@@ -43,7 +42,7 @@ def task_row(task: dict[str, Any], viewer: Viewer) -> Row:
     cells = (
         escape(task["name"]),
         escape(state),
-        viewer.tell(task["last_attempt_at"]),
+        viewer.relative(task["last_attempt_at"]),
         NOTHING if task["is_paused"] else _show_first(task["occurrences"], viewer),
         escape(task["description"] or task["cron"]),
     )

@@ -31,7 +31,7 @@ def tenant_row(tenant: dict[str, Any], viewer: Viewer) -> Row:
         str(tenant["succeeded"]),
         str(tenant["failed"]),
         _number(tenant["due_count"]),
-        viewer.tell(tenant["oldest_due_at"]),
+        viewer.relative(tenant["oldest_due_at"]),
         _number(tenant["running_count"]),
         _number(tenant["dead_letter_count"]),
         NOTHING if wait is None else format_milliseconds(wait),

@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rota.cli.arguments import format_instant
-from rota.cli.bounds import bounds
 from rota.cli.job_tables import STYLES, WAITING, read_state
-from rota.cli.options import flag
+from rota.cli.options import bounds, flag
 from rota.cli.output import (
     NOTHING,
     Viewer,
@@ -42,7 +41,7 @@ LATE_SECONDS = 300
 
 
 class Look(NamedTuple):
-    """One look at the service: the overview, who works, what ended of late, and jobs if asked."""
+    """One look at the service: the overview, who works, what ended recently, and jobs if asked."""
 
     overview: dict[str, Any]
     workers: list[dict[str, Any]]
@@ -89,7 +88,7 @@ def _jobs(jobs: Sequence[dict[str, Any]], viewer: Viewer, queue: str) -> Iterato
     table = _table("Id", "State", "Run", "Kind", "Name")
     for job in jobs:
         state = read_state(job, viewer.now)
-        when = NOTHING if state in WAITING else viewer.tell(job["run_at"])
+        when = NOTHING if state in WAITING else viewer.relative(job["run_at"])
         cells = [escape(job["id"]), state.value, when, show_text(job["kind"], 30)]
         _add(table, [*cells, show_text(job["name"], 60)], STYLES.get(state, ""))
     yield table
@@ -178,7 +177,7 @@ def _next_runs(overview: dict[str, Any], viewer: Viewer) -> Iterator[RenderableT
         table = _table("Next", "At", "Name")
         for run in runs:
             at = run["at"]
-            when = viewer.tell(at) if read_utc(at) > viewer.now else "due"
+            when = viewer.relative(at) if read_utc(at) > viewer.now else "due"
             _add(table, [when, viewer.show(at), show_text(run["name"], 60)])
         yield from (Text(), table)
 
@@ -189,7 +188,9 @@ def _failures(overview: dict[str, Any], viewer: Viewer) -> Iterator[RenderableTy
         table = _table("Failed", "Name", "Error")
         for failure in failures:
             error = show_text(failure["error"], 100)
-            _add(table, [viewer.tell(failure["ended_at"]), show_text(failure["name"], 40), error])
+            _add(
+                table, [viewer.relative(failure["ended_at"]), show_text(failure["name"], 40), error]
+            )
         yield from (Text(), table)
 
 

@@ -70,7 +70,7 @@ class Board:
         self._expressions = dict(tasks)
 
     def follow(self, event: Event) -> Text | None:
-        """Take note of an event; returns the line that tells of it, if it is worth one."""
+        """Record an event. Returns the line that shows it; None below the level INFO."""
         self._note_outcome(event)
         if event.level < INFO:
             return None

@@ -6,8 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from msgspec.structs import replace
 
-from rota.cli.bounds import bounds
-from rota.cli.options import AppArgument, flag, number, several, value
+from rota.cli.options import AppArgument, bounds, flag, number, several, value
 from rota.cli.output import GivenTerminal
 from rota.cli.process import ProcessOptions, load_app
 from rota.errors import invalid

@@ -343,7 +343,7 @@ class HttpRequests:
 
 
 def _describe(error: Exception) -> str:
-    """What went wrong, without what it would tell about the network in here."""
+    """What went wrong, without details of the network of this process."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

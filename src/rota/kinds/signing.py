@@ -31,10 +31,10 @@ _TIME = re.compile(r"[0-9]{1,11}", re.ASCII)
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """A message that can be trusted: when it was sent, and what tells it from any other.
+    """A message that can be trusted: when it was sent, and what identifies it.
 
-    A message that is sent again, by whomever, has the same ``digest``: a receiver that must not
-    act twice remembers the digests of the last ten minutes.
+    A repeated message has the same ``digest``, no matter who sends it. A receiver that must not act
+    twice remembers the digests of the last ten minutes.
     """
 
     at: datetime
@@ -65,7 +65,7 @@ def verify(
     """
     now = to_utc(now, "now")
     at, signatures = _read(header)
-    # Every pair is compared, in constant time: how long it takes tells nothing about a secret.
+    # Every pair is compared, in constant time: the duration reveals nothing about a secret.
     matches = [
         hmac.compare_digest(_compute(secret, at, body), signature)
         for secret in secrets

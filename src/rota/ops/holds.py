@@ -1,7 +1,7 @@
 """What holds due jobs back now: maintenance windows, paused series and paused queues."""
 
 from asyncio import gather
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from secrets import randbits
 from typing import Literal
@@ -12,12 +12,13 @@ from rota.clock.protocol import Clock
 from rota.errors import JobEndedError, JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.ops.explanation import show
-from rota.policy.gate_settings import ScopedMaintenance
+from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours
 from rota.policy.gates import Maintenance, recheck_after
 from rota.policy.limits import Limit, Pause
+from rota.policy.quiet_hours import QuietHours
 from rota.rail.jobs import RailContext, RailSettings, RailStore, find_live
 from rota.rail.noted_series import PausedSeries, list_pauses
-from rota.rail.settings import list_gates, list_limits
+from rota.rail.settings import GateList, list_gates, list_limits
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +62,8 @@ async def find_holds(store: RailStore, clock: Clock, tenant: str | None = None) 
     )
     found = [
         await weigh_window(store, entry, window, now, tenant)
-        for entry, window in _list_closed(gates.entries, now, tenant)
+        for entry, window in list_windows(gates, now, tenant)
+        if window.from_at is None or window.from_at <= now
     ]
     for paused in pauses:
         job = await find_paused(store, clock, paused)
@@ -75,18 +77,22 @@ async def find_holds(store: RailStore, clock: Clock, tenant: str | None = None) 
     return tuple(msgspec.structs.replace(it, text=it.describe()) for it in found)
 
 
-def _list_closed(
-    entries: Sequence[object], now: datetime, tenant: str | None
+def list_windows(
+    gates: GateList, now: datetime, tenant: str | None = None
 ) -> Iterator[tuple[ScopedMaintenance, Maintenance]]:
-    for entry in entries:
+    """The windows that hold back jobs of the tenant, or of any tenant, now or later."""
+    for entry in gates.entries:
         if not isinstance(entry, ScopedMaintenance):
             continue
-        if tenant is not None and entry.scope.tenant not in {None, tenant}:
-            continue
-        for window in entry.windows:
-            has_begun = window.from_at is None or window.from_at <= now
-            if has_begun and not window.is_over(now):
-                yield entry, window
+        if tenant is None or entry.scope.tenant in {None, tenant}:
+            yield from ((entry, window) for window in entry.windows if not window.is_over(now))
+
+
+def find_hours(gates: GateList, tenant: str) -> QuietHours | None:
+    """The quiet hours of the tenant."""
+    found = (it for it in gates.entries if isinstance(it, TenantQuietHours) and it.tenant == tenant)
+    entry = next(found, None)
+    return None if entry is None else entry.hours
 
 
 async def weigh_window(

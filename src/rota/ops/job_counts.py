@@ -17,7 +17,7 @@ from rota.search.query import JobQuery
 MOST_COUNTED = 1_000
 
 SAMPLED = 300
-"""How many jobs are read to tell states apart where the numbers cannot be exact."""
+"""How many jobs are read to estimate the states where the numbers cannot be exact."""
 
 SURELY_MANY = 1_500
 """The candidates in the index from which on there are ``MOST_COUNTED`` matches.
@@ -68,7 +68,7 @@ class _Count:
         return StateCounts(counts=counts, at_least=tuple(it for it in JobState if it in more))
 
     async def ask_store(self) -> None:
-        """What the store knows by itself; jobs are read only to tell their states apart."""
+        """What the store knows by itself; jobs are read only to find their states."""
         for status in (JobStatus.PENDING, JobStatus.COMPLETED, JobStatus.BLOCKED):
             self._put(min(STATES_OF[status]), await self._count(status))
         own = self._query.wanted

@@ -146,7 +146,7 @@ async def list_queues(store: RailStore, clock: Clock, tenant: str) -> tuple[Queu
 
 
 async def find_queue(store: RailStore, clock: Clock, tenant: str, queue: str) -> QueueReport:
-    """One queue; NotFoundError when it has never had a job, a limit or a worker of late."""
+    """One queue; NotFoundError when it has no jobs, no limits and no workers, nor had any."""
     read_queue(queue)
     for report in await list_queues(store, clock, tenant):
         if report.queue == queue:

@@ -85,7 +85,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     @property
     def timing(self) -> tuple[str, datetime | None]:
-        """What decides the phase: if it changes, the phase begins anew."""
+        """What decides the phase: if it changes, the phase begins again."""
         return self.when, self.start
 
     def make_recurrence(self, anchor: datetime) -> Recurrence:

@@ -271,30 +271,30 @@ class Phase(Enum):
     VERIFYING_TARGET = "verifying target"
 
 
-Tell: TypeAlias = Callable[[Phase, int], None]
+ShowProgress: TypeAlias = Callable[[Phase, int], None]
 """Called with the number of records processed since the last call."""
 
 
 async def compare(
-    source: PortableStore, target: PortableStore, tell: Tell
+    source: PortableStore, target: PortableStore, show_progress: ShowProgress
 ) -> tuple[ContentDigest, list[str]]:
     """Return the source's content digest and the first differences, if any."""
     held, came = await _both(
-        _sum_up(source, Phase.VERIFYING_SOURCE, tell),
-        _sum_up(target, Phase.VERIFYING_TARGET, tell),
+        _sum_up(source, Phase.VERIFYING_SOURCE, show_progress),
+        _sum_up(target, Phase.VERIFYING_TARGET, show_progress),
     )
     differing = held.find_differing(came)
     buckets = frozenset(differing[:MOST_BUCKETS])
     return held, await _name_differences(source, target, buckets) if buckets else []
 
 
-async def _sum_up(store: PortableStore, phase: Phase, tell: Tell) -> ContentDigest:
+async def _sum_up(store: PortableStore, phase: Phase, show_progress: ShowProgress) -> ContentDigest:
     content = ContentDigest()
-    tell(phase, 0)
+    show_progress(phase, 0)
     async with aclosing(walk_through(store)) as walk:
         async for records in walk:
             content.add(records)
-            tell(phase, len(records))
+            show_progress(phase, len(records))
     return content
 
 

@@ -17,7 +17,7 @@ from rota.ops.store_comparison import (
     ContentDigest,
     MarkedTarget,
     Phase,
-    Tell,
+    ShowProgress,
     compare,
     content_counts,
     name_of,
@@ -170,7 +170,11 @@ class CopyReport:
 
 
 async def copy_everything(
-    source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
+    source: PortableStore,
+    target: PortableStore,
+    marked: MarkedTarget,
+    now: datetime,
+    show_progress: ShowProgress,
 ) -> CopyReport:
     """Copy everything from ``source`` to ``target``, compare the two, and remove the mark.
 
@@ -180,21 +184,23 @@ async def copy_everything(
     if not marked.is_resumed:
         await _refuse_content(target, marked)
     if not marked.mark.is_copied:
-        await _move(source, target, marked, now, tell)
-    content, differences = await compare(source, target, tell)
+        await _move(source, target, marked, now, show_progress)
+    content, differences = await compare(source, target, show_progress)
     if differences:
         raise CopyDiffersError(differences)
     await marked.finish()
     return CopyReport(content, is_resumed=marked.is_resumed)
 
 
-async def recognise_copy(source: PortableStore, target: PortableStore, tell: Tell) -> CopyReport:
+async def recognise_copy(
+    source: PortableStore, target: PortableStore, show_progress: ShowProgress
+) -> CopyReport:
     """Check whether ``target`` already equals ``source``. Writes nothing.
 
     A copy interrupted while removing its mark is repeated and ends here. Raises CopyRefusedError
     when the two differ.
     """
-    content, differences = await compare(source, target, tell)
+    content, differences = await compare(source, target, show_progress)
     if differences:
         raise CopyRefusedError(
             "The target is not empty, and is not a copy of the source: "
@@ -214,9 +220,13 @@ async def _refuse_content(target: PortableStore, marked: MarkedTarget) -> None:
 
 
 async def _move(
-    source: PortableStore, target: PortableStore, marked: MarkedTarget, now: datetime, tell: Tell
+    source: PortableStore,
+    target: PortableStore,
+    marked: MarkedTarget,
+    now: datetime,
+    show_progress: ShowProgress,
 ) -> None:
-    tell(Phase.COPYING, marked.mark.copied_count)
+    show_progress(Phase.COPYING, marked.mark.copied_count)
     count = 0
     async with read_portions(source, marked.mark.cursor) as portions:
         async for portion in portions:
@@ -225,7 +235,7 @@ async def _move(
             if count >= NOTED_AFTER or portion.cursor is None:
                 await marked.advance(portion.cursor, count)
                 count = 0
-            tell(Phase.COPYING, len(portion.records))
+            show_progress(Phase.COPYING, len(portion.records))
 
 
 async def _load(portion: Portion, target: PortableStore, now: datetime) -> None:

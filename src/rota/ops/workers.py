@@ -22,7 +22,7 @@ class BusyWorker(NamedTuple):
     ahead_count: int
 
 
-class Crew(NamedTuple):
+class WorkerSurvey(NamedTuple):
     """The workers of a tenant and the jobs that they run; ``has_more`` if not all were read."""
 
     workers: Sequence[BusyWorker]
@@ -31,14 +31,14 @@ class Crew(NamedTuple):
     has_more: bool
 
 
-async def find_crew(store: RailStore, tenant: str, now: datetime) -> Crew:
+async def survey_workers(store: RailStore, tenant: str, now: datetime) -> WorkerSurvey:
     """The workers that take jobs of the tenant, longest running first, and what they run."""
     page = await store.find(tenant, JobFilter(status=JobStatus.RUNNING), limit=MOST_READ)
     present = [it for it in await list_workers(store, now) if works_for(it, tenant)]
     running, ahead = _divide(page.items, {each.id: each.concurrency for each in present})
     busy = Counter(job.lease.worker for job in running if job.lease is not None)
     workers = [BusyWorker(each, busy[each.id], ahead[each.id]) for each in present]
-    return Crew(workers, running, ahead.total(), page.has_more)
+    return WorkerSurvey(workers, running, ahead.total(), page.has_more)
 
 
 def _divide(leased: Iterable[Job], rooms: dict[str, int]) -> tuple[list[Job], Counter[str]]:

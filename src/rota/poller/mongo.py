@@ -56,7 +56,7 @@ class MongoCollectionStore:
     """The documents of a collection: a ``PollableStore``.
 
     ``condition`` is a MongoDB filter that documents must also match. A lock is durable: it is in
-    the journals of a majority, or in the journal of a server that stands alone.
+    the journals of a majority, or in the journal of a standalone server.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class MongoCollectionStore:
         return answer.deleted_count > 0
 
     async def _make_durable(self) -> None:
-        """Choose the write concern for the server at hand, once.
+        """Choose the write concern for this server, once.
 
-        A server that stands alone only starts to write its journal if it is asked for a majority.
+        A standalone server writes to its journal only if it is asked for a majority.
         """
         if self._is_durable:
             return

@@ -129,7 +129,7 @@ class WorkPart:
                 self._engine.say(f"{names} changed, and the handlers stay as they were: {error}")
                 continue
             self._reloaded = list_apps(self._registrations)
-            self._engine.say(f"{names} changed: the worker starts anew")
+            self._engine.say(f"{names} changed: the worker restarts")
             self._worker.stop()
 
 

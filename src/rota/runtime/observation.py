@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from rota.clock.protocol import Clock
 from rota.errors import AddressUnusableError
+from rota.events import EventEmitter
 from rota.runtime.configuration import MetricsAddress, read_configuration
 from rota.runtime.process import in_background
 from rota.runtime.watch import Show, watching
 from rota.stores.opened import OpenStore
-from rota.telemetry.counters import EventSource
 from rota.telemetry.stats_recorder import StatsRecorder
 from rota.worker import Worker
 
@@ -24,7 +24,7 @@ class MetricsPort(NamedTuple):
     """An open port: ``follow`` shows the events of a worker, ``show`` the report of a watch."""
 
     url: str
-    follow: Callable[[EventSource], object]
+    follow: Callable[[EventEmitter], object]
     show: Show
 
 

@@ -14,7 +14,7 @@ from rota.runtime.configuration import MetricsAddress, Webhook
 from rota.runtime.engines import WorkPlan
 from rota.runtime.process import Say
 from rota.runtime.user_modules import Registration, ServedApp
-from rota.runtime.watch import AlertSender
+from rota.runtime.watch import SendAlerts
 from rota.scheduler.policy import DECLARATIVE, SchedulerPolicy, SchedulerSettings
 from rota.stores.opened import OpenStore
 from rota.telemetry.stats_recorder import StatsRecorder
@@ -113,4 +113,4 @@ class Resources(NamedTuple):
     registrations: Sequence[Registration]
     listening: Listening | None
     stats: StatsRecorder
-    sender: AlertSender | None
+    send_alerts: SendAlerts | None

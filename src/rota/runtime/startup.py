@@ -41,7 +41,7 @@ async def open_runtime(
 ) -> AsyncIterator[Runtime]:
     """Everything ready to run, on a store that is open while the context lasts."""
     registrations = () if plan.work is None else load_handlers(plan.work.references)
-    sender = make_sender(plan.webhook)
+    send_alerts = make_sender(plan.webhook)
     async with AsyncExitStack() as stack:
         listening = None if plan.binding is None else listen_on(plan.binding)
         if listening is not None:
@@ -53,7 +53,7 @@ async def open_runtime(
         for app in (*plan.apps, *list_apps(registrations)):
             await stack.enter_async_context(app.serving(store, clock))
         stats = StatsRecorder(store, clock)
-        resources = Resources(store, clock, registrations, listening, stats, sender)
+        resources = Resources(store, clock, registrations, listening, stats, send_alerts)
         port = None
         if plan.metrics is not None:
             port = await stack.enter_async_context(open_metrics_port(plan.metrics))
@@ -93,7 +93,8 @@ async def _assemble(
     engine = Engine(resources.store, resources.clock, reporter.say, followers)
     show = None if port is None else port.show
     every = read_configuration().watch_every
-    watch = Watch(resources.store, resources.clock, resources.sender, every=every, show=show)
+    store, clock = resources.store, resources.clock
+    watch = Watch(store, clock, resources.send_alerts, every=every, show=show)
     engine.follow(watch.events)
     observers.append(LoopPart("watch", watch.run))
     greet = None

@@ -1,7 +1,7 @@
 """Copies everything from one store to another."""
 
 from rota.clock.protocol import Clock
-from rota.ops.store_comparison import MarkedTarget, Tell, refuse_same_store
+from rota.ops.store_comparison import MarkedTarget, ShowProgress, refuse_same_store
 from rota.ops.store_copy import (
     CopyPlan,
     CopyReport,
@@ -23,7 +23,12 @@ async def plan_store_copy(source_url: str, target_url: str) -> CopyPlan:
 
 
 async def copy_store(
-    source_url: str, target_url: str, clock: Clock, tell: Tell, *, is_forced: bool = False
+    source_url: str,
+    target_url: str,
+    clock: Clock,
+    show_progress: ShowProgress,
+    *,
+    is_forced: bool = False,
 ) -> CopyReport:
     """Copy everything from one store to an empty one, and compare them.
 
@@ -39,7 +44,7 @@ async def copy_store(
         async with await find_backend(target_url).open() as target:
             await refuse_same_store(source, target)
             if plan.is_repetition:
-                return await recognise_copy(source, target, tell)
+                return await recognise_copy(source, target, show_progress)
             now = await target.read_clock() or clock.now()
             marked = await MarkedTarget.begin(target, plan.source.address)
-            return await copy_everything(source, target, marked, now, tell)
+            return await copy_everything(source, target, marked, now, show_progress)

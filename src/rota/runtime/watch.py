@@ -4,10 +4,9 @@ Every server and worker runs a watch. One of them takes each turn: the report in
 which. It also has what was posted. So an alert comes while any process lives.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -32,13 +31,8 @@ from rota.telemetry.notices import (
 FORGOTTEN_EVERY = timedelta(hours=1)
 
 
-class AlertSender(Protocol):
-    """Posts alerts somewhere."""
-
-    async def send(self, alerts: Sequence[Notice], now: datetime) -> None:
-        """Post these alerts. Raises RotaError when they may not have arrived."""
-        ...
-
+SendAlerts = Callable[[Sequence[Notice], datetime], Awaitable[None]]
+"""Posts alerts. Raises RotaError when they may not have arrived."""
 
 Show = Callable[[Report, datetime], object]
 """Is given the latest report of any process, and the time."""
@@ -51,7 +45,7 @@ class Watch:
         self,
         store: OpenStore,
         clock: Clock,
-        sender: AlertSender | None = None,
+        send_alerts: SendAlerts | None = None,
         *,
         every: timedelta = WATCH_EVERY,
         show: Show | None = None,
@@ -59,7 +53,7 @@ class Watch:
         self.events = EventEmitter("rota.watch")
         self._store = store
         self._clock = clock
-        self._sender = sender
+        self._send_alerts = send_alerts
         self._every = every
         self._show = show
         self._tasks = WatchedTasks(store, clock)
@@ -125,10 +119,10 @@ class Watch:
         """
         report = stored.report
         waiting = [it for it in report.notices if not it.is_sent]
-        if self._sender is None or not waiting:
+        if self._send_alerts is None or not waiting:
             return
         try:
-            await self._sender.send(waiting, report.taken_at)
+            await self._send_alerts(waiting, report.taken_at)
         except RotaError as error:
             self.events.emit(AlertNotSent(error=error.message, alert_count=len(waiting)))
             return
@@ -156,10 +150,10 @@ async def watching(store: OpenStore, clock: Clock, show: Show | None = None) -> 
         yield
 
 
-def make_sender(webhook: Webhook | None) -> AlertSender | None:
+def make_sender(webhook: Webhook | None) -> SendAlerts | None:
     """What posts alerts there. InvalidConfigurationError if that address may not be called."""
     if webhook is None:
         return None
     from rota.runtime.webhook import WebhookSender  # noqa: PLC0415 - loads the HTTP client
 
-    return WebhookSender(webhook)
+    return WebhookSender(webhook).send

@@ -1,8 +1,8 @@
 """What schedulers declare about their tasks for other processes: how to read their expressions.
 
 A task's record has no zone, no policy, and no time by which it must have succeeded. All are in one
-document, so that any process can explain the tasks and tell which are late, also while no scheduler
-lives.
+document, so that any process can explain the tasks and find those that are late, also while no
+scheduler lives.
 """
 
 from collections.abc import Sequence

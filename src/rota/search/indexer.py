@@ -72,7 +72,7 @@ LOOKS_BACK_FOR = timedelta(minutes=20)
 CHECKED_EVERY = timedelta(hours=6)
 SAMPLE_SIZE = 64
 FEWEST_ALIVE = 0.7
-"""A segment with a smaller share of jobs that exist is written anew."""
+"""A segment with a smaller share of jobs that exist is rewritten."""
 
 _LEASE = " indexer"
 """The key of the lease, beside the states. It is not a valid tenant."""
@@ -347,7 +347,7 @@ class TenantTurn:
         await self._writer.commit(replace(self._writer.state, looked_back_at=now))
 
     async def _check_oldest(self) -> None:
-        """Write a segment anew if many of its jobs no longer exist. One segment in a turn."""
+        """Rewrite a segment if many of its jobs no longer exist. One segment in a turn."""
         state, now = self._writer.state, self._clock.now()
         mark = min(state.segments, key=lambda each: each.checked_at, default=None)
         if mark is None or now - mark.checked_at < CHECKED_EVERY:

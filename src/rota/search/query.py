@@ -88,7 +88,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _is_of_record(self) -> bool:
-        """Whether it asks for what neither a filter nor a term tells."""
+        """Whether it asks for what neither a filter nor a term of the index can answer."""
         return bool(self.id_start or self.states or any(self.due))
 
     @property

@@ -5,7 +5,7 @@ costs nothing. ``rota.telemetry.metrics`` needs the extra ``rota[metrics]`` and
 ``rota.telemetry.tracing`` the extra ``rota[otel]``; import them by their own names.
 """
 
-from rota.telemetry.counters import COUNTERS, TIMINGS, Counters, EventSource, Timing
+from rota.telemetry.counters import COUNTERS, TIMINGS, Counters, Timing
 from rota.telemetry.health import Finding, StoreStatus, Thresholds, list_findings, read_store_status
 from rota.telemetry.logs import JsonFormatter
 from rota.telemetry.stats import DepthSample, DurationStats, MinuteStats, read_stats
@@ -18,7 +18,6 @@ __all__ = [
     "DepthSample",
     "DepthSampler",
     "DurationStats",
-    "EventSource",
     "Finding",
     "JsonFormatter",
     "MinuteStats",

@@ -2,11 +2,19 @@
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from rota.events import Event, JobDeferred, JobFailed, JobSettled, JobsLeased, JobStalled
+from rota.events import (
+    Event,
+    EventEmitter,
+    JobDeferred,
+    JobFailed,
+    JobSettled,
+    JobsLeased,
+    JobStalled,
+)
 
 OTHER = "other"
 
@@ -46,14 +54,6 @@ _DEFERRED: tuple[Counter, ...] = ("jobs.deferred",)
 _STALLED: tuple[Counter, ...] = ("jobs.stalled",)
 _STALLED_LAST: tuple[Counter, ...] = ("jobs.stalled", "jobs.dlq")
 _DEAD = "dlq"
-
-
-class EventSource(Protocol):
-    """Emits events: ``worker.events`` and ``scheduler.events``."""
-
-    def subscribe(self, listener: Callable[[Event], object]) -> Callable[[], None]:
-        """Call the listener for every event. The returned function unsubscribes it."""
-        ...
 
 
 def counted_by(event: Event) -> tuple[Counter, ...]:
@@ -114,7 +114,7 @@ class Counters:
         self._counts: dict[Counter, int] = dict.fromkeys(COUNTERS, 0)
         self._timings: dict[TimingName, Timing] = dict.fromkeys(TIMINGS, Timing())
 
-    def follow(self, events: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventEmitter) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
         return events.subscribe(self.observe)
 

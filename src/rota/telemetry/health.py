@@ -170,7 +170,7 @@ def _judge(status: StoreStatus, limits: Thresholds) -> Iterator[Finding]:
     if unreadable is not None:
         yield unreadable
     if status.pinned_by is not None:
-        text = f"the database cannot clear away what is gone: it is kept by {status.pinned_by}"
+        text = f"the database cannot remove dead rows: {status.pinned_by} still needs them"
         yield Finding("pinned", 1, text)
 
 

@@ -11,6 +11,7 @@ from rota.events import (
     ChildEnded,
     ChildStarted,
     Event,
+    EventEmitter,
     JobEvent,
     JobSettled,
     JobsLeased,
@@ -26,7 +27,6 @@ from rota.telemetry.counters import (
     COUNTERS,
     BoundedLabel,
     Counter,
-    EventSource,
     counted_by,
     timed_by,
 )
@@ -92,7 +92,7 @@ class Metrics:
         self._process = ProcessMetrics(self._registry)
         self._store: StoreMetrics | None = None
 
-    def follow(self, events: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventEmitter) -> Callable[[], None]:
         """Measure events from now on. The returned function stops measuring."""
         return events.subscribe(self.observe)
 

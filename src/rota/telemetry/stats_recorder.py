@@ -13,9 +13,17 @@ import msgspec
 from rota.clock.protocol import Clock, ConditionalClock
 from rota.clock.timeout import timeout_after
 from rota.errors import RotaError
-from rota.events import Event, JobDeferred, JobFailed, JobSettled, JobsLeased, JobStalled
+from rota.events import (
+    Event,
+    EventEmitter,
+    JobDeferred,
+    JobFailed,
+    JobSettled,
+    JobsLeased,
+    JobStalled,
+)
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, QueueDepth
-from rota.telemetry.counters import EventSource, counted_by, timed_by
+from rota.telemetry.counters import counted_by, timed_by
 from rota.telemetry.error_groups import (
     ERRORS,
     ErrorCount,
@@ -86,7 +94,7 @@ class StatsRecorder:
         self._waiting: dict[Place, list[Addend]] = {}
         self._pruned_at: datetime | None = None
 
-    def follow(self, events: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventEmitter) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
         return events.subscribe(self.observe)
 
@@ -296,7 +304,7 @@ class DepthSampler:
         self._lock = Lock()
         self._active: dict[str, None] = {}
 
-    def follow(self, events: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventEmitter) -> Callable[[], None]:
         """Sample the tenants seen in these events. The returned function stops that."""
         return events.subscribe(self.observe)
 

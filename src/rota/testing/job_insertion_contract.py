@@ -60,7 +60,7 @@ class InsertionContract(JobStoreFixture):
         expect(await jobs.insert([job], NOW), [Inserted(job)])
         expect(await find(jobs, job.id), job)
 
-    async def test_nothing_inserted_is_nothing_kept(self, jobs: JobStore) -> None:
+    async def test_an_empty_insert_stores_nothing(self, jobs: JobStore) -> None:
         expect(await jobs.insert([], NOW), [])
         expect(await everything(jobs), [])
 
@@ -299,7 +299,7 @@ class DependenciesContract(JobStoreFixture):
         """Every order of three parents, each ending well or badly."""
         for order in permutations(range(PARENT_COUNT)):
             for endings in product(ENDINGS, repeat=PARENT_COUNT):
-                parents, child = await _family(jobs)
+                parents, child = await _insert_child(jobs)
                 leased = {job.id: job for job in await take(jobs)}
                 answers = [
                     await end(jobs, leased[parents[index].id], endings[index]) for index in order
@@ -313,7 +313,7 @@ class DependenciesContract(JobStoreFixture):
         self, jobs: JobStore
     ) -> None:
         for endings in product(ENDINGS, repeat=PARENT_COUNT):
-            parents, child = await _family(jobs)
+            parents, child = await _insert_child(jobs)
             leased = {job.id: job for job in await take(jobs)}
             outcomes = dict(zip([job.id for job in parents], endings, strict=True))
             calls = (end(jobs, leased[each], outcome) for each, outcome in outcomes.items())
@@ -323,7 +323,7 @@ class DependenciesContract(JobStoreFixture):
             expect([job.id for job in await take(jobs)], [child.id] * is_well)
 
     async def test_parents_that_end_in_one_call_release_once(self, jobs: JobStore) -> None:
-        _, child = await _family(jobs)
+        _, child = await _insert_child(jobs)
         answers = await jobs.apply([decide_complete(job, NOW) for job in await take(jobs)], NOW)
         expect([answer.released for answer in answers], [(), (), (child.id,)])
 
@@ -362,13 +362,13 @@ class DependenciesContract(JobStoreFixture):
         await jobs.insert([root, other, left, right, below, last, beside], NOW)
         leased = {job.name: job for job in await take(jobs)}
         applied = await end(jobs, leased["root"], Discarded("no"), NOW + SECOND)
-        family = (left, right, below, last)
-        expect(applied.blocked, tuple(sorted(job.id for job in family)))
-        expect(await statuses(jobs, *family), [JobStatus.BLOCKED] * 4)
+        blocked = (left, right, below, last)
+        expect(applied.blocked, tuple(sorted(job.id for job in blocked)))
+        expect(await statuses(jobs, *blocked), [JobStatus.BLOCKED] * 4)
         kept = await find(jobs, last.id)
         expect(kept and kept.updated_at, NOW + SECOND)
         expect((await end(jobs, leased["other"])).released, (beside.id,))
-        expect(await statuses(jobs, *family), [JobStatus.BLOCKED] * 4)
+        expect(await statuses(jobs, *blocked), [JobStatus.BLOCKED] * 4)
 
     async def test_a_cancelled_job_blocks_its_descendants(self, jobs: JobStore) -> None:
         first = a_job()
@@ -412,7 +412,7 @@ class DependenciesContract(JobStoreFixture):
         )
 
 
-async def _family(jobs: JobStore) -> tuple[list[Job], Job]:
+async def _insert_child(jobs: JobStore) -> tuple[list[Job], Job]:
     parents = [a_job() for _ in range(PARENT_COUNT)]
     child = a_job(dependencies=[parent.id for parent in parents])
     await jobs.insert([*parents, child], NOW)

@@ -67,7 +67,7 @@ class LeasingContract(JobStoreFixture):
         expect((len(leased), len({job.id for job in leased})), (60, 60))
         expect(await take(jobs), [])
 
-    async def test_no_more_are_given_than_were_asked_for(self, jobs: JobStore) -> None:
+    async def test_a_lease_returns_at_most_the_limit(self, jobs: JobStore) -> None:
         await jobs.insert([a_job() for _ in range(5)], NOW)
         expect([len(await take(jobs, limit=2)) for _ in range(4)], [2, 2, 1, 0])
 
@@ -200,7 +200,7 @@ class CapsContract(JobStoreFixture):
         expect(Counter(job.tenant + job.queue for job in leased), expected)
         expect(await take(jobs, caps=(cap,)), [])
 
-    async def test_a_place_is_free_again_when_a_job_has_ended(self, jobs: JobStore) -> None:
+    async def test_an_ended_job_frees_its_place_under_a_cap(self, jobs: JobStore) -> None:
         cap = Cap(queue="default", running=2)
         await jobs.insert([a_job() for _ in range(5)], NOW)
         first, second = await take(jobs, caps=(cap,))
@@ -209,9 +209,7 @@ class CapsContract(JobStoreFixture):
         await end(jobs, second, Failed("not yet"))
         expect(len(await take(jobs, caps=(cap,))), 1)
 
-    async def test_a_lease_that_ran_out_counts_until_its_job_is_rescued(
-        self, jobs: JobStore
-    ) -> None:
+    async def test_an_expired_lease_counts_until_its_job_is_rescued(self, jobs: JobStore) -> None:
         cap = Cap(tenant="default", running=1)
         await jobs.insert([a_job(), a_job()], NOW)
         (leased,) = await take(jobs, caps=(cap,))
@@ -253,7 +251,7 @@ class CapsContract(JobStoreFixture):
         leased = await take(jobs, limit=3, caps=(Cap(queue="full", running=1),))
         expect(sorted(job.queue for job in leased), ["free", "full"])
 
-    async def test_a_place_that_many_want_goes_round(self, jobs: JobStore) -> None:
+    async def test_tenants_take_turns_under_a_cap(self, jobs: JobStore) -> None:
         await jobs.insert(_backlog(a=50, b=10, c=10), NOW)
         served: Counter[str] = Counter()
         last = ""
@@ -283,16 +281,16 @@ class AgeingContract(JobStoreFixture):
         ordered = sorted(waiting, key=lambda job: aged_key(job, ageing.get(job.queue), NOW))
         expect(leased, [job.id for job in ordered])
 
-    async def test_no_wait_makes_more_of_a_job_than_the_highest_priority(
-        self, jobs: JobStore
-    ) -> None:
+    async def test_ageing_stops_at_the_highest_priority(self, jobs: JobStore) -> None:
         old = [a_job(name=f"{it}", priority=it, created_at=NOW - it * DAY) for it in (1, 2, 3)]
         young = a_job(name="young", priority=10, created_at=NOW)
         await jobs.insert([young, *old], NOW)
         leased = await take(jobs, ageing={"default": MINUTE})
         expect(names(leased), ["3", "2", "1", "young"])
 
-    async def test_without_a_full_step_the_order_is_as_ever(self, jobs: JobStore) -> None:
+    async def test_a_wait_shorter_than_one_step_does_not_change_the_order(
+        self, jobs: JobStore
+    ) -> None:
         waiting = [a_job(priority=it % 10 + 1, created_at=NOW - it * SECOND) for it in range(20)]
         await jobs.insert(waiting, NOW)
         leased = await take(jobs, ageing={"default": MINUTE, "other": SECOND})
@@ -378,7 +376,7 @@ class FencingContract(JobStoreFixture):
         change = decide_complete(replace(leased, tenant="other"), NOW)
         expect((await jobs.apply([change], NOW))[0].is_stale, expected=True)
 
-    async def test_a_way_that_is_not_in_the_table_is_refused(self, jobs: JobStore) -> None:
+    async def test_a_move_that_is_not_allowed_is_refused(self, jobs: JobStore) -> None:
         waiting = [a_job(), a_job()]
         first, second = await start(jobs, waiting)
         wrong = Change(
@@ -455,7 +453,7 @@ class ExpiryContract(JobStoreFixture):
         found = await find(jobs, kept.id)
         expect(found and found.lease and found.lease.until, NOW + 5 * MINUTE)
 
-    async def test_a_lease_has_run_out_after_its_last_instant(self, jobs: JobStore) -> None:
+    async def test_a_lease_expires_after_its_last_instant(self, jobs: JobStore) -> None:
         (leased,) = await start(jobs, [a_job()])
         expect(await jobs.find_expired(NOW + MINUTE, 10), [])
         expect(await jobs.find_expired(NOW + MINUTE + SECOND, 10), [leased])

@@ -61,7 +61,7 @@ _DAILY = Recurrence(cron="0 9 * * *", start=NOW)
 class ReadingContract(JobStoreFixture):
     """A tenant sees its own jobs and no others."""
 
-    async def test_those_that_exist_are_found(self, jobs: JobStore) -> None:
+    async def test_existing_jobs_are_found(self, jobs: JobStore) -> None:
         one, two, missing = a_job(), a_job(), a_job()
         await jobs.insert([one, two], NOW)
         found = await jobs.get("default", [two.id, missing.id, one.id, one.id])
@@ -80,10 +80,10 @@ class ReadingContract(JobStoreFixture):
         expect(await jobs.attempts("other", job.id), [])
         expect([one.error for one in await jobs.attempts("owner", job.id)], ["secret"])
 
-    async def test_the_attempts_of_no_job_are_none(self, jobs: JobStore) -> None:
+    async def test_an_unknown_job_has_no_attempts(self, jobs: JobStore) -> None:
         expect(await jobs.attempts("default", a_job().id), [])
 
-    async def test_pages_come_as_the_rules_say(self, jobs: JobStore) -> None:
+    async def test_pages_follow_the_order_of_the_reference(self, jobs: JobStore) -> None:
         kept = _various()
         await jobs.insert([*kept, a_job(tenant="other")], NOW)
         cursor, met = None, []
@@ -112,7 +112,9 @@ class ReadingContract(JobStoreFixture):
             JobFilter(is_recurring=False, status=JobStatus.PENDING),
         ],
     )
-    async def test_filters_mean_what_the_rules_say(self, jobs: JobStore, wanted: JobFilter) -> None:
+    async def test_filters_match_what_the_reference_matches(
+        self, jobs: JobStore, wanted: JobFilter
+    ) -> None:
         kept = _various()
         await jobs.insert(kept, NOW)
         expected = list_jobs(kept, wanted, limit=100)
@@ -172,7 +174,7 @@ class ReadingContract(JobStoreFixture):
 class FindDependentsContract(JobStoreFixture):
     """Who depends on a job is found without looking at all the others."""
 
-    async def test_only_those_are_found_that_name_one_of_the_jobs(self, jobs: JobStore) -> None:
+    async def test_only_dependents_of_the_given_jobs_are_found(self, jobs: JobStore) -> None:
         one, other = a_job(), a_job()
         child = a_job(dependencies=[one.id])
         both = a_job(dependencies=[one.id, other.id])
@@ -184,7 +186,7 @@ class FindDependentsContract(JobStoreFixture):
         expect(found[0].status, JobStatus.PENDING)
         expect(await jobs.find_dependents("default", [grandchild.id, a_job().id], 10), [])
 
-    async def test_whatever_has_become_of_them(self, jobs: JobStore) -> None:
+    async def test_dependents_are_found_in_every_status(self, jobs: JobStore) -> None:
         parent = a_job(retry_policy=RetryPolicy(max_attempts=1))
         child = a_job(dependencies=[parent.id])
         (leased,) = await start(jobs, [parent, child])
@@ -194,7 +196,7 @@ class FindDependentsContract(JobStoreFixture):
         await jobs.delete("default", child.id)
         expect(await jobs.find_dependents("default", [parent.id], 10), [])
 
-    async def test_no_more_than_were_asked_for_and_none_of_others(self, jobs: JobStore) -> None:
+    async def test_a_limit_applies_and_other_tenants_are_left_out(self, jobs: JobStore) -> None:
         parent = a_job()
         children = [a_job(dependencies=[parent.id]) for _ in range(5)]
         await jobs.insert([parent, *children], NOW)
@@ -317,7 +319,7 @@ def _various() -> list[Job]:
 
 
 class AmendingContract(JobStoreFixture):
-    """Changes by hand go through the same door."""
+    """An operator changes a job through the same verb."""
 
     async def test_an_amended_job_comes_in_its_new_place(self, jobs: JobStore) -> None:
         waiting = [a_job(name=name, queue="a") for name in ("one", "two", "three", "four")]
@@ -342,7 +344,7 @@ class AmendingContract(JobStoreFixture):
         expect(len(await take(jobs)), 1)
         expect(await take(jobs, NOW + 2 * DAY), [])
 
-    async def test_a_job_put_off_is_due_when_it_is_put_off_to(self, jobs: JobStore) -> None:
+    async def test_a_postponed_job_is_due_at_its_new_time(self, jobs: JobStore) -> None:
         job = a_job(due_at=NOW + DAY)
         await jobs.insert([job], NOW)
         await jobs.amend("default", job.id, {"due_at": NOW + 2 * DAY}, NOW)
@@ -350,7 +352,7 @@ class AmendingContract(JobStoreFixture):
         expect(await take(jobs, NOW + DAY), [])
         expect(len(await take(jobs, NOW + 2 * DAY)), 1)
 
-    async def test_an_amendment_outlives_the_attempt_under_way(self, jobs: JobStore) -> None:
+    async def test_an_amendment_outlives_the_running_attempt(self, jobs: JobStore) -> None:
         job = a_job()
         (leased,) = await start(jobs, [job])
         await jobs.amend("default", job.id, {"payload": {"new": 1}}, NOW)
@@ -469,7 +471,7 @@ class RemovingContract(JobStoreFixture):
         with pytest.raises(JobNotFoundError):
             await jobs.delete("default", job.id)
 
-    async def test_a_running_job_can_be_deleted_and_its_result_counts_for_nothing(
+    async def test_a_running_job_can_be_deleted_and_its_result_is_discarded(
         self, jobs: JobStore
     ) -> None:
         job = a_job()
@@ -493,7 +495,7 @@ class RemovingContract(JobStoreFixture):
         await jobs.delete("default", parent.id)
         expect(await everything(jobs), [])
 
-    async def test_finished_jobs_are_pruned_after_their_time(self, jobs: JobStore) -> None:
+    async def test_ended_jobs_are_pruned_when_they_expire(self, jobs: JobStore) -> None:
         *ended, _ = await start(jobs, [a_job(name=name) for name in ("1", "2", "3", "runs")])
         for leased in ended:
             outcome = Discarded("no") if leased.name == "2" else None
@@ -549,7 +551,7 @@ class RemovingContract(JobStoreFixture):
         expect(await _prune(jobs, retention, NOW + 2 * DAY), 1)
         expect(names(await everything(jobs)), ["kept kind"])
 
-    async def test_pruning_goes_on_where_it_stopped(self, jobs: JobStore) -> None:
+    async def test_pruning_continues_where_it_stopped(self, jobs: JobStore) -> None:
         await jobs.insert([a_job(name=str(number)) for number in range(5)], NOW)
         for leased in await take(jobs):
             await end(jobs, leased, None, NOW + int(leased.name) // 2 * SECOND)
@@ -562,7 +564,7 @@ class RemovingContract(JobStoreFixture):
             looked.append(pruned.looked)
         expect((looked, place), ([2, 2, 1], None))
 
-    async def test_a_parent_goes_by_its_own_rule_when_its_last_dependent_goes(
+    async def test_a_parent_is_pruned_by_its_own_rule_after_its_last_dependent(
         self, jobs: JobStore
     ) -> None:
         old, kept = a_job(name="old"), a_job(name="kept", kind="kept")
@@ -578,7 +580,7 @@ class RemovingContract(JobStoreFixture):
         expect(await _prune(jobs, retention, NOW + 2 * DAY), 2)
         expect(names(await everything(jobs)), ["kept"])
 
-    async def test_results_and_attempts_may_go_before_their_job(self, jobs: JobStore) -> None:
+    async def test_results_and_attempts_can_expire_before_their_job(self, jobs: JobStore) -> None:
         twice = a_job()
         await jobs.insert([twice], NOW)
         await end(jobs, (await take(jobs))[0], Failed("once"))

@@ -114,7 +114,7 @@ class RecordsContract(PortableStoreFixture):
         expect(0 < len(portion.records) < len(large), expected=True)
         expect(len(await dump_all(portable)), len(large))
 
-    async def test_a_cursor_or_a_limit_that_is_none_is_refused(self, portable: OpenStore) -> None:
+    async def test_an_invalid_cursor_or_limit_is_refused(self, portable: OpenStore) -> None:
         for cursor in ("", "?", "[]", '["jobs"]', '["others","a","b"]'):
             with pytest.raises(InvalidCursorError):
                 await portable.dump(cursor)
@@ -125,17 +125,17 @@ class RecordsContract(PortableStoreFixture):
 class GoingOnContract(PortableStoreFixture):
     """A store that was filled goes on where the other one was."""
 
-    async def test_versions_go_on_from_where_they_were(self, portable: OpenStore) -> None:
+    async def test_versions_continue_after_a_load(self, portable: OpenStore) -> None:
         await portable.load([KeptDocument("tasks", "a", 7, b"")], NOW)
         writes = [DocumentWrite("tasks", "a", each, b"next") for each in (1, 7)]
         expect(await portable.write_each(writes), [None, 8])
 
-    async def test_tokens_go_on_from_where_they_were(self, portable: OpenStore) -> None:
+    async def test_tokens_continue_after_a_load(self, portable: OpenStore) -> None:
         await portable.load([KeptJob(a_job(name="tried before", last_token=41))], NOW)
         (leased,) = await take(portable)
         expect(leased.last_token, 42)
 
-    async def test_a_lease_in_force_stays_its_holders(self, portable: OpenStore) -> None:
+    async def test_a_valid_lease_stays_with_its_holder(self, portable: OpenStore) -> None:
         running = _running()
         await portable.load([KeptJob(running)], NOW)
         expect(await take(portable), [])
@@ -144,7 +144,7 @@ class GoingOnContract(PortableStoreFixture):
         ended = (await end(portable, running)).job
         expect(ended and ended.status, JobStatus.COMPLETED)
 
-    async def test_a_lease_that_has_run_out_is_found(self, portable: OpenStore) -> None:
+    async def test_an_expired_lease_is_found(self, portable: OpenStore) -> None:
         running = _running()
         await portable.load([KeptJob(running)], NOW)
         expect(await portable.find_expired(NOW, 10), [])

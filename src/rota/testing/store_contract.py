@@ -75,12 +75,12 @@ async def scan_all(store: DocumentStore, collection: str = "tasks") -> list[Docu
 class ReadContract(StoreFixture):
     """Returns what exists, and leaves out what does not."""
 
-    async def test_those_that_exist_are_given_by_key(self, store: DocumentStore) -> None:
+    async def test_existing_documents_are_returned_by_key(self, store: DocumentStore) -> None:
         await store.write_each([new("a", b"one"), new("b"), change("b", 1, b"two"), new("c")])
         found = await store.read("tasks", ["b", "a"])
         expect(found, {"a": Document("a", 1, b"one"), "b": Document("b", 2, b"two")})
 
-    async def test_those_that_do_not_exist_are_left_out(self, store: DocumentStore) -> None:
+    async def test_missing_documents_are_left_out(self, store: DocumentStore) -> None:
         await store.write_each([new("a")])
         expect(list(await store.read("tasks", ["a", "b", "A"])), ["a"])
         expect(await store.read("other", ["a"]), {})
@@ -89,7 +89,7 @@ class ReadContract(StoreFixture):
         await store.write_each([new("a")])
         expect(await store.read("tasks", []), {})
 
-    async def test_a_key_asked_for_twice_is_given_once(self, store: DocumentStore) -> None:
+    async def test_a_key_that_is_named_twice_is_returned_once(self, store: DocumentStore) -> None:
         await store.write_each([new("a")])
         expect(await store.read("tasks", ["a", "a"]), {"a": Document("a", 1, b"new")})
 
@@ -122,12 +122,12 @@ class WriteEachContract(StoreFixture):
             expect(await store.write_each([change("a", stale, b"stale")]), [None])
         expect(await find(store, "a"), Document("a", 2, b"second"))
 
-    async def test_a_document_that_exists_is_not_made_again(self, store: DocumentStore) -> None:
+    async def test_an_existing_document_is_not_created_again(self, store: DocumentStore) -> None:
         await store.write_each([new("a", b"first")])
         expect(await store.write_each([new("a", b"second")]), [None])
         expect(await find(store, "a"), Document("a", 1, b"first"))
 
-    async def test_a_document_that_is_absent_is_not_changed(self, store: DocumentStore) -> None:
+    async def test_a_missing_document_is_not_changed(self, store: DocumentStore) -> None:
         expect(await store.write_each([change("a", 1), change("a", 0)]), [None, None])
         expect(await scan_all(store), [])
 
@@ -142,7 +142,9 @@ class WriteEachContract(StoreFixture):
         expect(await store.write_each([remove("a", 1)]), [None])
         expect(await find(store, "a"), Document("a", 2, b"changed"))
 
-    async def test_a_document_made_anew_starts_at_version_1(self, store: DocumentStore) -> None:
+    async def test_a_document_that_is_created_again_starts_at_version_1(
+        self, store: DocumentStore
+    ) -> None:
         await store.write_each([new("a"), change("a", 1), remove("a", 2)])
         expect(await store.write_each([new("a", b"again")]), [1])
         expect(await find(store, "a"), Document("a", 1, b"again"))
@@ -160,7 +162,9 @@ class WriteEachContract(StoreFixture):
         writes = [new("a"), new("a"), change("a", 1), remove("a", 2), change("a", 2), new("a")]
         expect(await store.write_each(writes), [1, None, 2, 0, None, 1])
 
-    async def test_absence_alone_can_be_demanded(self, store: DocumentStore) -> None:
+    async def test_a_write_can_require_that_a_document_is_missing(
+        self, store: DocumentStore
+    ) -> None:
         await store.write_each([new("b")])
         absent = [DocumentWrite("tasks", key, None, None) for key in ("a", "b")]
         expect(await store.write_each(absent), [0, None])
@@ -207,7 +211,7 @@ class WriteAllContract(StoreFixture):
             await store.write_all([change("taken", 1), remove("taken", 2), new("taken"), stale])
         expect(await scan_all(store), [Document("taken", 1, b"new")])
 
-    async def test_nothing_is_written_when_absence_was_demanded_in_vain(
+    async def test_nothing_is_written_when_a_document_that_must_be_missing_exists(
         self, store: DocumentStore
     ) -> None:
         await store.write_each([new("b")])
@@ -299,9 +303,7 @@ class ScanContract(StoreFixture):
         staying = {_scan_key(number) for number in range(DOCUMENT_COUNT) if number % 100}
         expect(staying - set(keys), set())
 
-    async def test_a_scan_that_is_given_up_leaves_nothing_behind(
-        self, store: DocumentStore
-    ) -> None:
+    async def test_an_abandoned_scan_leaves_nothing_behind(self, store: DocumentStore) -> None:
         await _fill(store)
         await anext(aiter(store.scan("tasks")))
         expect(await store.write_each([change(_scan_key(4_999), 1)]), [2])
@@ -378,7 +380,7 @@ class ContentContract(StoreFixture):
         expect(await scan_all(store), [])
 
     @pytest.mark.parametrize("name", UNFIT_NAMES, ids=range(len(UNFIT_NAMES)))
-    async def test_an_unfit_collection_is_refused_and_nothing_written(
+    async def test_an_invalid_collection_is_refused_and_nothing_is_written(
         self, store: DocumentStore, name: str
     ) -> None:
         with pytest.raises(InvalidInputError, match="collection"):
@@ -484,7 +486,7 @@ class CloseContract(StoreFixture):
         with pytest.raises(StoreClosedError):
             await anext(pages)
 
-    async def test_calls_under_way_are_completed(self, store_factory: StoreFactory) -> None:
+    async def test_running_calls_are_completed_on_close(self, store_factory: StoreFactory) -> None:
         store = await store_factory()
         calls = [asyncio.ensure_future(store.write_each([new(f"{n}")])) for n in range(20)]
         await asyncio.wait(calls, timeout=0)
@@ -495,7 +497,7 @@ class CloseContract(StoreFixture):
 class LastingStoreContract(StoreFixture):
     """Opened again, or opened twice, it is the same store."""
 
-    async def test_documents_are_there_after_reopening(self, store_factory: StoreFactory) -> None:
+    async def test_documents_survive_reopening(self, store_factory: StoreFactory) -> None:
         first = await store_factory()
         await first.write_each([new("a", b"one"), new("b"), change("b", 1, b"two"), new("c")])
         await first.write_all([remove("c", 1), new("d")])
@@ -506,10 +508,10 @@ class LastingStoreContract(StoreFixture):
         expect(await second.write_each([change("b", 1), change("b", 2)]), [None, 3])
         await second.close()
 
-    async def test_its_reach_is_wider_than_a_process(self, store: DocumentStore) -> None:
+    async def test_its_reach_is_more_than_a_process(self, store: DocumentStore) -> None:
         expect(store.reach is Reach.PROCESS, expected=False)
 
-    async def test_two_that_are_open_see_each_other(
+    async def test_two_open_stores_see_each_other(
         self, store: DocumentStore, store_factory: StoreFactory
     ) -> None:
         other = await store_factory()
@@ -520,7 +522,7 @@ class LastingStoreContract(StoreFixture):
         expect(await scan_all(store), [Document("a", 2, b"from the other")])
         await other.close()
 
-    async def test_closing_one_leaves_the_other_open(
+    async def test_closing_one_store_leaves_the_other_open(
         self, store: DocumentStore, store_factory: StoreFactory
     ) -> None:
         other = await store_factory()
@@ -528,7 +530,7 @@ class LastingStoreContract(StoreFixture):
         await other.close()
         expect(await store.write_each([change("a", 1)]), [2])
 
-    async def test_one_may_write_between_the_pages_of_the_other(
+    async def test_one_store_can_write_between_the_pages_of_the_other(
         self, store: DocumentStore, store_factory: StoreFactory
     ) -> None:
         other = await store_factory()

@@ -26,7 +26,7 @@ MONDAY = datetime(2027, 3, 1, 9, tzinfo=UTC)
 Value = TypeVar("Value")
 
 
-class ServedApp(Protocol):
+class AppUnderTest(Protocol):
     """An app, as far as a test needs it."""
 
     def serving(self, store: Any, clock: VirtualClock) -> AbstractAsyncContextManager[Any]:
@@ -39,7 +39,7 @@ class ServedApp(Protocol):
 
 
 class PausedStore(FaultyStore):
-    """A store that hands out no jobs while it is paused, and fails on request.
+    """A store that leases no jobs while it is paused, and fails on request.
 
     It shows its version, so that an idle worker does not have to poll it.
     """
@@ -54,7 +54,7 @@ class PausedStore(FaultyStore):
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
-        """Hand out jobs while the context lasts."""
+        """Lease jobs while the context lasts."""
         self._is_paused = False
         self._pause_count += 1  # a new version: workers look again
         try:
@@ -209,7 +209,7 @@ class VirtualApp:
 
 @asynccontextmanager
 async def virtual_app(
-    app: ServedApp, at: datetime | str | None = None
+    app: AppUnderTest, at: datetime | str | None = None
 ) -> AsyncIterator[VirtualApp]:
     """The app on a store in memory and a virtual clock, from the instant ``at`` on."""
     clock = VirtualClock(MONDAY if at is None else read_instant(at, "at"))

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import Page
 from tests.browser.pictures.png import shrink
 from tests.browser.stage.chromium import open_browser, open_context
-from tests.browser.stage.house import OpenHouse, open_house
-from tests.browser.stage.story import tell_story
+from tests.browser.stage.server import RunningServer, run_server
+from tests.browser.stage.story import fill_with_story
 
 from rota.auth.caller import EVERY_SCOPE
 
@@ -42,9 +42,9 @@ PAGES = {
 JOBS = {"graph": "Morning report", "job": "Charge invoice 4711"}
 
 
-def sign_in(page: Page, house: OpenHouse, name: str = "anna") -> None:
-    page.goto(house.page())
-    page.get_by_label("Token").fill(house.tokens[name])
+def sign_in(page: Page, server: RunningServer, name: str = "anna") -> None:
+    page.goto(server.page())
+    page.get_by_label("Token").fill(server.tokens[name])
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", name="Overview", level=1).wait_for()
 
@@ -55,28 +55,28 @@ def take_pictures(folder: Path) -> None:
     taken: dict[str, bytes] = {}
     with (
         TemporaryDirectory() as scratch,
-        open_house(Path(scratch), tell_story, names) as house,
+        run_server(Path(scratch), fill_with_story, names) as server,
         open_browser() as browser,
     ):
         for look, (dark, phone) in LOOKS.items():
             with open_context(browser, dark=dark, phone=phone) as context:
-                taken.update(_take_all(context.new_page(), house, look))
+                taken.update(_take_all(context.new_page(), server, look))
     with ProcessPoolExecutor() as pool:
         for name, png in zip(taken, pool.map(shrink, taken.values()), strict=True):
             (folder / f"{name}.png").write_bytes(png)
 
 
-def _take_all(page: Page, house: OpenHouse, look: str) -> Iterator[tuple[str, bytes]]:
-    page.goto(house.page())
+def _take_all(page: Page, server: RunningServer, look: str) -> Iterator[tuple[str, bytes]]:
+    page.goto(server.page())
     if look == "light":
         yield "sign-in", _take(page)
-    sign_in(page, house)
+    sign_in(page, server)
     for name, (path, looks) in PAGES.items():
         if look in looks:
-            page.goto(house.page(path))
+            page.goto(server.page(path))
             yield f"{name}-{look}", _take(page)
     for name, title in JOBS.items():
-        page.goto(house.page(f"/jobs?q={title}"))
+        page.goto(server.page(f"/jobs?q={title}"))
         page.get_by_role("link", name=title).click()
         page.get_by_role("heading", name=title, level=1).wait_for()
         yield f"{name}-{look}", _take(page)

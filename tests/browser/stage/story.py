@@ -159,8 +159,8 @@ class Story:
         hours: dict[str, list[MinuteStats]] = {}
         for back in range(60, 0, -1):
             at = (self.now - back * MINUTE).replace(second=0, microsecond=0)
-            tally = self._tally(at, back)
-            hours.setdefault(MINUTES.key_of(self.tenant, at), []).append(tally)
+            minute = self._make_minute(at, back)
+            hours.setdefault(MINUTES.key_of(self.tenant, at), []).append(minute)
         for key, minutes in hours.items():
             await self.store.write_all([DocumentWrite(STATS, key, None, encode(minutes))])
         await self._tell_hours()
@@ -170,10 +170,10 @@ class Story:
         for back in range(31):
             day = (self.now - timedelta(days=back)).replace(hour=0, minute=0, second=0)
             past = [at for at in (day + hour * HOUR for hour in range(24)) if at <= self.now]
-            tallies = [self._tally(at, 1 + (back * 7 + at.hour) % 60) for at in past]
+            minutes = [self._make_minute(at, 1 + (back * 7 + at.hour) % 60) for at in past]
             key = HOURS.key_of(self.tenant, day)
             await self.store.write_all(
-                [DocumentWrite(HOURS.collection, key, None, encode(tallies))]
+                [DocumentWrite(HOURS.collection, key, None, encode(minutes))]
             )
         tenants = [
             TenantStats("default", 4_600, 82, 4, 0, 960_000.0, 180_000.0, 4_682),
@@ -187,7 +187,7 @@ class Story:
         body = encode_groups(self._groups)
         await self.store.write_all([DocumentWrite(ERRORS, self.tenant, None, body)])
 
-    def _tally(self, at: datetime, back: int) -> MinuteStats:
+    def _make_minute(self, at: datetime, back: int) -> MinuteStats:
         draw = self._random
         succeeded = 0 if 33 < back < 37 else draw.randint(60, 95) + (90 if 14 < back < 20 else 0)
         failed = draw.choice((0, 0, 1, 2)) + (18 if 16 < back < 19 else 0)
@@ -224,7 +224,7 @@ ONCE = {"max_attempts": 1}
 THRICE = {"max_attempts": 3, "backoff_strategy": "FIXED", "base_delay_seconds": 60}
 
 
-async def tell_story(store: OpenStore, now: datetime = NOW, tenant: str = "default") -> Story:
+async def fill_with_story(store: OpenStore, now: datetime = NOW, tenant: str = "default") -> Story:
     """The whole of it."""
     story = Story(store, tenant, now)
     await story.show_workers()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Response
-from tests.browser.stage.house import OpenHouse
+from tests.browser.stage.server import RunningServer
 
 WAIT_FOR_SCRIPTS = """async () => {
   while (document.documentElement.matches(".js") && !window.htmx)
@@ -14,8 +14,8 @@ WAIT_FOR_SCRIPTS = """async () => {
 class Visitor:
     """A page, and everything that went wrong on it: errors, dialogs, answers of 500 and more."""
 
-    def __init__(self, context: BrowserContext, house: OpenHouse) -> None:
-        self.house = house
+    def __init__(self, context: BrowserContext, server: RunningServer) -> None:
+        self.server = server
         self.page: Page = context.new_page()
         self.troubles: list[str] = []
         self.page.on("console", self._note_console)
@@ -24,7 +24,7 @@ class Visitor:
         self.page.on("response", self._note_response)
 
     def go(self, path: str = "") -> Page:
-        self.page.goto(self.house.page(path))
+        self.page.goto(self.server.page(path))
         self.wait_for_scripts()
         return self.page
 
@@ -40,9 +40,9 @@ class Visitor:
     def enter(self, token: str) -> None:
         """Sign in by a request, before any page is shown: two pages less to load."""
         answer = self.page.request.post(
-            self.house.page("/sign-in"),
+            self.server.page("/sign-in"),
             form={"token": token},
-            headers={"origin": self.house.url},
+            headers={"origin": self.server.url},
             max_redirects=0,
         )
         assert answer.status == 303, answer.text()
@@ -50,7 +50,7 @@ class Visitor:
     def sign_in(self, name: str = "anna", path: str = "") -> Page:
         """To the page that is wanted, by way of the door."""
         self.go(path)
-        self.page.get_by_label("Token").fill(self.house.tokens[name])
+        self.page.get_by_label("Token").fill(self.server.tokens[name])
         self.page.get_by_role("button", name="Sign in").click()
         self.page.locator("nav[aria-label=Pages]").wait_for()
         self.wait_for_scripts()

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.docs.environment import ROOT, check_output
 from tests.docs.running.services import Services
-from tests.docs.surroundings import ROOT, check_output
 
 from rota.cli.main import run
 

@@ -32,11 +32,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from tests.docs.environment import check_output
 from tests.docs.pages import Block
 from tests.docs.running import console
 from tests.docs.running.services import Services
 from tests.docs.running.shell import run_shell
-from tests.docs.surroundings import check_output
 
 from rota import Rota
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 
-from tests.docs.surroundings import check_output
+from tests.docs.environment import check_output
 
 SHOWN_ADDRESS = "127.0.0.1:8080"
 """What pages show. The service listens on a port that is free, and this is put in its place."""

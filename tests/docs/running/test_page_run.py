@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from tests.docs.environment import pinned_environment
 from tests.docs.pages import blocks_of
 from tests.docs.running.page_run import PageRun
-from tests.docs.surroundings import pinned_surroundings
 
 
 def run(text: str, folder: Path) -> None:
-    with pinned_surroundings(folder):
+    with pinned_environment(folder):
         PageRun("page.md", folder).run(blocks_of(text.replace("'''", "```")))
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from tests.docs.environment import pinned_environment
 from tests.docs.pages import blocks_of
 from tests.docs.running.page_run import PageRun
-from tests.docs.surroundings import pinned_surroundings
 
 SERVE = """
 '''console
@@ -17,7 +17,7 @@ $ rota serve
 
 
 def run(text: str, folder: Path) -> None:
-    with pinned_surroundings(folder):
+    with pinned_environment(folder):
         PageRun("page.md", folder).run(blocks_of(text.replace("'''", "```")))
 
 

@@ -44,7 +44,7 @@ def make_document(number: int, now: datetime) -> dict[str, Any]:
     return {"_id": name_of(number), "note": f"{number}", "cron": {"sleepUntil": due_at}}
 
 
-class Shelf:
+class Storage:
     """Documents of a collection of MongoDB, put there and looked at from outside."""
 
     def __init__(self, url: str) -> None:
@@ -66,7 +66,7 @@ class Shelf:
             return collection.count_documents({SLEEP_UNTIL: {"$ne": None}})
 
 
-class RecordShelf(Shelf):
+class RecordStorage(Storage):
     """Jobs of a store."""
 
     def fill(self, count: int) -> list[str]:
@@ -86,7 +86,7 @@ class RecordShelf(Shelf):
         return asyncio.run(count())
 
 
-class TableShelf(Shelf):
+class TableStorage(Storage):
     """Rows of a table on PostgreSQL."""
 
     def __init__(self, address: str) -> None:
@@ -112,16 +112,16 @@ class TableShelf(Shelf):
             return int(count)
 
 
-MAKERS: Mapping[str, Callable[[pytest.FixtureRequest, Path], Shelf]] = {
-    "mongo": lambda request, _: Shelf(request.getfixturevalue("mongo_url")),
-    "table": lambda request, _: TableShelf(request.getfixturevalue("empty_database")),
-    "sqlite": lambda _, folder: RecordShelf(f"sqlite:///{folder / 'rota.db'}"),
-    "postgres": lambda request, _: RecordShelf(request.getfixturevalue("postgres_url")),
+MAKERS: Mapping[str, Callable[[pytest.FixtureRequest, Path], Storage]] = {
+    "mongo": lambda request, _: Storage(request.getfixturevalue("mongo_url")),
+    "table": lambda request, _: TableStorage(request.getfixturevalue("empty_database")),
+    "sqlite": lambda _, folder: RecordStorage(f"sqlite:///{folder / 'rota.db'}"),
+    "postgres": lambda request, _: RecordStorage(request.getfixturevalue("postgres_url")),
 }
 
 
 @pytest.fixture(params=sorted(MAKERS))
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     """A store of each sort that several processes can share."""
     return MAKERS[request.param](request, tmp_path)
 
@@ -141,56 +141,56 @@ def own_server(request: pytest.FixtureRequest) -> MongoServer | PostgresServer:
 
 
 @pytest.fixture
-def own_shelf(own_server: MongoServer | PostgresServer) -> Shelf:
+def own_storage(own_server: MongoServer | PostgresServer) -> Storage:
     """Documents on that server."""
     if isinstance(own_server, PostgresServer):
-        return TableShelf(own_server.url)
-    return Shelf(in_database(own_server.url, "rota"))
+        return TableStorage(own_server.url)
+    return Storage(in_database(own_server.url, "rota"))
 
 
 def await_some(pack: Pack, count: int) -> None:
     wait_for(lambda: len(pack.processed) > count, f"{count} documents", within=3000)
 
 
-@pytest.mark.parametrize("shelf", sorted(MAKERS.keys() - {"table"}), indirect=True)
-def test_eight_pollers_process_each_document_once(shelf: Shelf, tmp_path: Path) -> None:
-    added = shelf.fill(DOCUMENT_COUNT)
-    with gathered_pack(tmp_path, shelf.url, lock_for=LONG) as pack:
+@pytest.mark.parametrize("storage", sorted(MAKERS.keys() - {"table"}), indirect=True)
+def test_eight_pollers_process_each_document_once(storage: Storage, tmp_path: Path) -> None:
+    added = storage.fill(DOCUMENT_COUNT)
+    with gathered_pack(tmp_path, storage.url, lock_for=LONG) as pack:
         wait_for(lambda: len(pack.processed) == len(added), "every document", within=3000)
-        wait_for(lambda: shelf.count_awake() == 0, "the end of every document")
+        wait_for(lambda: storage.count_awake() == 0, "the end of every document")
         pack.stop()
     assert {job: len(entries) for job, entries in pack.processed.items()} == dict.fromkeys(added, 1)
     assert pack.errors == []
 
 
 def test_documents_of_pollers_that_are_killed_are_processed_after_their_locks(
-    shelf: Shelf, tmp_path: Path
+    storage: Storage, tmp_path: Path
 ) -> None:
-    added = shelf.fill(DOCUMENT_COUNT)
-    with gathered_pack(tmp_path, shelf.url, size=KILLED_SIZE, lock_for=SHORT, work_ms=50) as pack:
+    added = storage.fill(DOCUMENT_COUNT)
+    with gathered_pack(tmp_path, storage.url, size=KILLED_SIZE, lock_for=SHORT, work_ms=50) as pack:
         for share in (5, 4, 3):
             await_some(pack, len(added) // share)
             pack.kill_one()
-        wait_for(lambda: shelf.count_awake() == 0, "the end of every document", within=3000)
+        wait_for(lambda: storage.count_awake() == 0, "the end of every document", within=3000)
         pack.stop()
     assert pack.processed.keys() == set(added)
     assert pack.check_repeats() <= len(pack.killed)
 
 
 def test_pollers_outlive_a_server_that_is_killed_and_restarted(
-    own_server: MongoServer | PostgresServer, own_shelf: Shelf, tmp_path: Path
+    own_server: MongoServer | PostgresServer, own_storage: Storage, tmp_path: Path
 ) -> None:
-    own_shelf.fill(0)
+    own_storage.fill(0)
     with gathered_pack(
-        tmp_path, own_shelf.url, size=KILLED_SIZE, lock_for=SHORT, work_ms=20
+        tmp_path, own_storage.url, size=KILLED_SIZE, lock_for=SHORT, work_ms=20
     ) as pack:
         pack.await_start()  # one that started while the server is down would end at once
-        added = own_shelf.fill(DOCUMENT_COUNT)
+        added = own_storage.fill(DOCUMENT_COUNT)
         await_some(pack, len(added) // 3)
         own_server.kill()
         wait_for(lambda: len(pack.errors) >= len(pack.members), "the outage")
         own_server.restart()
-        wait_for(lambda: own_shelf.count_awake() == 0, "the end of every document", within=3000)
+        wait_for(lambda: own_storage.count_awake() == 0, "the end of every document", within=3000)
         pack.stop()
     assert pack.processed.keys() == set(added)
     assert pack.check_repeats() <= len(pack.members)

@@ -50,7 +50,7 @@ def test_all_of_it_runs_on_a_server_and_ends_when_it_is_interrupted(
         up.wait_for("good morning")
         up.wait_for(f"log.message {greeting['id']} succeeded")
         _, overview = up.ask("/api/v1/overview")
-        assert overview["counts"]["COMPLETED"] >= 1  # a new house has a first job of its own
+        assert overview["counts"]["COMPLETED"] >= 1  # a new store has a first job of its own
         wait_for(lambda: len(up.ask("/api/v1/workers")[1]["items"]) == 1, "a worker that is shown")
         assert up.ask("/admin")[0] == 200
         asked = run_rota(tmp_path, "jobs", "show", greeting["id"], "--json", ROTA_STORE=server_url)

@@ -130,7 +130,7 @@ def test_changed_handlers_are_loaded_in_development(folder: Path) -> None:
     with Running(folder, "work", "--handlers", "slow_jobs:handlers", "--reload") as working:
         working.wait_for("worker started: http.request, log.message, slow")
         (folder / "slow_jobs.py").write_text(SLOW.replace('{"slow"', '{"slower"'), encoding="utf-8")
-        working.wait_for("slow_jobs.py changed: the worker starts anew")
+        working.wait_for("slow_jobs.py changed: the worker restarts")
         working.wait_for("worker started: http.request, log.message, slower")
         assert working.stop(signal.SIGTERM) == 0
 

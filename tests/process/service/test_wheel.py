@@ -18,9 +18,9 @@ from zipfile import Path as ZipPath
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.docs.environment import ROOT, check_output
 from tests.docs.pages import Block, blocks_of
 from tests.docs.running.services import Services
-from tests.docs.surroundings import ROOT, check_output
 from tests.process.service.up_process import Up, run_rota
 
 pytestmark = pytest.mark.process

@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 120
 _UNSET = ("ROTA_STORE", "ROTA_URL", "ROTA_TOKEN", "ROTA_HOST", "ROTA_PORT")
 
 
-def surroundings(**given: str) -> dict[str, str]:
+def environment_with(**given: str) -> dict[str, str]:
     """The environment of a program. It finds the modules of the tests, and what these find."""
     kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
     kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -32,7 +32,7 @@ def run_rota(
     return subprocess.run(
         [program, *argv],
         cwd=folder,
-        env=surroundings(**environ),
+        env=environment_with(**environ),
         capture_output=True,
         text=True,
         check=False,
@@ -49,7 +49,7 @@ class Running:
         self.process = subprocess.Popen(
             [program, *argv],
             cwd=folder,
-            env=surroundings(**environ),
+            env=environment_with(**environ),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -13,11 +13,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.process.programs.job_crew import BATCH, CrewOrder, number_id
-from tests.process.worker.crew import (
-    Crew,
+from tests.process.programs.job_group import BATCH, GroupOrder, number_id
+from tests.process.worker.group import (
+    ProcessGroup,
     count_open,
-    gathered_crew,
+    gathered_group,
     pause_for,
     read_all,
     seconds_now,
@@ -53,30 +53,30 @@ GIVES_UP_AFTER = 60 + JOB_COUNT / 20
 
 
 async def kill_until_done(
-    crew: Crew, address: str, disturb: Callable[[int], None] = lambda _: None
+    group: ProcessGroup, address: str, disturb: Callable[[int], None] = lambda _: None
 ) -> float:
     """Kill somebody again and again for as long as there is work; how long it took.
 
     ``disturb`` is called after each kill, with its number.
     """
     random, begun_at = Random(SEED), seconds_now()
-    crew.start_producer()
+    group.start_producer()
     for _ in range(WORKER_COUNT):
-        crew.start_worker()
-    while not await is_done(crew, address):
+        group.start_worker()
+    while not await is_done(group, address):
         assert seconds_now() - begun_at < GIVES_UP_AFTER, "the work was never done"
         pause_for(timedelta(seconds=random.uniform(*KILLED_EVERY)))
-        if crew.at_work:
-            crew.kill_one(random)
-            disturb(crew.killed_count)
-    crew.stop()
+        if group.at_work:
+            group.kill_one(random)
+            disturb(group.killed_count)
+    group.stop()
     return seconds_now() - begun_at
 
 
-async def is_done(crew: Crew, address: str) -> bool:
-    if any(member.order.role == "producer" for member in crew.at_work):
+async def is_done(group: ProcessGroup, address: str) -> bool:
+    if any(member.order.role == "producer" for member in group.at_work):
         return False
-    return crew.count_acknowledged() >= JOB_COUNT / BATCH and await count_open(address) == 0
+    return group.count_acknowledged() >= JOB_COUNT / BATCH and await count_open(address) == 0
 
 
 def assert_nothing_is_lost(history: list[JobEntry], snapshot: Snapshot) -> None:
@@ -123,17 +123,17 @@ def _renamed(entry: JobEntry) -> JobEntry:
     )
 
 
-def report(name: str, crew: Crew, history: list[JobEntry], took: float) -> None:
+def report(name: str, group: ProcessGroup, history: list[JobEntry], took: float) -> None:
     starts = sum(isinstance(entry, AttemptStarted) for entry in history)
     sys.stdout.write(
-        f"\n{name}: {crew.job_count} jobs, {crew.killed_count} processes killed, "
+        f"\n{name}: {group.job_count} jobs, {group.killed_count} processes killed, "
         f"{starts} attempts, {count_losses(history)} of them lost, {len(history)} records, "
         f"{took:.1f} s\n"
     )
 
 
-def order_crew(address: str) -> CrewOrder:
-    return CrewOrder(
+def order_group(address: str) -> GroupOrder:
+    return GroupOrder(
         role="worker", store=address, history="", job_count=JOB_COUNT, works_for=WORKS_FOR
     )
 
@@ -142,13 +142,13 @@ async def test_workers_that_are_killed_lose_nothing_and_repeat_nothing_on_sqlite
     tmp_path: Path,
 ) -> None:
     address = f"sqlite:///{tmp_path / 'rota.db'}"
-    order = order_crew(address)
-    with gathered_crew(tmp_path, order) as crew:
-        took = await kill_until_done(crew, address)
-        history, snapshot = crew.merged_history(), await read_all(address)
-    report("SQLite", crew, history, took)
+    order = order_group(address)
+    with gathered_group(tmp_path, order) as group:
+        took = await kill_until_done(group, address)
+        history, snapshot = group.merged_history(), await read_all(address)
+    report("SQLite", group, history, took)
     assert_nothing_is_lost(history, snapshot)
-    assert crew.killed_count >= LEAST_KILLS
+    assert group.killed_count >= LEAST_KILLS
     assert count_losses(history) > 0
     assert_the_judge_would_have_noticed(history, snapshot)
 
@@ -156,7 +156,7 @@ async def test_workers_that_are_killed_lose_nothing_and_repeat_nothing_on_sqlite
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_postgres(
     tmp_path: Path, own_postgres: PostgresServer
 ) -> None:
-    order = order_crew(own_postgres.url)
+    order = order_group(own_postgres.url)
     restarts: list[int] = []
 
     def kill_server(kill_count: int) -> None:
@@ -165,12 +165,12 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
             own_postgres.restart()
             restarts.append(kill_count)
 
-    with gathered_crew(tmp_path, order) as crew:
-        took = await kill_until_done(crew, own_postgres.url, kill_server)
-        history, snapshot = crew.merged_history(), await read_all(own_postgres.url)
-    report(f"PostgreSQL, itself killed {len(restarts)} times", crew, history, took)
+    with gathered_group(tmp_path, order) as group:
+        took = await kill_until_done(group, own_postgres.url, kill_server)
+        history, snapshot = group.merged_history(), await read_all(own_postgres.url)
+    report(f"PostgreSQL, itself killed {len(restarts)} times", group, history, took)
     assert_nothing_is_lost(history, snapshot)
-    assert crew.killed_count >= LEAST_KILLS
+    assert group.killed_count >= LEAST_KILLS
     assert restarts
     assert_the_judge_would_have_noticed(history, snapshot)
 
@@ -178,7 +178,7 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_mysql(
     tmp_path: Path, own_mysql: MariadbServer
 ) -> None:
-    order = order_crew(own_mysql.url)
+    order = order_group(own_mysql.url)
     restarts: list[int] = []
 
     def kill_server(kill_count: int) -> None:
@@ -187,12 +187,12 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
             own_mysql.restart()
             restarts.append(kill_count)
 
-    with gathered_crew(tmp_path, order) as crew:
-        took = await kill_until_done(crew, own_mysql.url, kill_server)
-        history, snapshot = crew.merged_history(), await read_all(own_mysql.url)
-    report(f"MariaDB, itself killed {len(restarts)} times", crew, history, took)
+    with gathered_group(tmp_path, order) as group:
+        took = await kill_until_done(group, own_mysql.url, kill_server)
+        history, snapshot = group.merged_history(), await read_all(own_mysql.url)
+    report(f"MariaDB, itself killed {len(restarts)} times", group, history, took)
     assert_nothing_is_lost(history, snapshot)
-    assert crew.killed_count >= LEAST_KILLS
+    assert group.killed_count >= LEAST_KILLS
     assert restarts
     assert_the_judge_would_have_noticed(history, snapshot)
 
@@ -200,7 +200,7 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_redis(
     tmp_path: Path, own_redis: RedisServer
 ) -> None:
-    order = order_crew(own_redis.url)
+    order = order_group(own_redis.url)
     restarts: list[int] = []
 
     def kill_server(kill_count: int) -> None:
@@ -209,12 +209,12 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
             own_redis.start()
             restarts.append(kill_count)
 
-    with gathered_crew(tmp_path, order) as crew:
-        took = await kill_until_done(crew, own_redis.url, kill_server)
-        history, snapshot = crew.merged_history(), await read_all(own_redis.url)
-    report(f"Redis, itself killed {len(restarts)} times", crew, history, took)
+    with gathered_group(tmp_path, order) as group:
+        took = await kill_until_done(group, own_redis.url, kill_server)
+        history, snapshot = group.merged_history(), await read_all(own_redis.url)
+    report(f"Redis, itself killed {len(restarts)} times", group, history, took)
     assert_nothing_is_lost(history, snapshot)
-    assert crew.killed_count >= LEAST_KILLS
+    assert group.killed_count >= LEAST_KILLS
     assert restarts
     assert_the_judge_would_have_noticed(history, snapshot)
 
@@ -222,7 +222,7 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
 async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothing_on_mongo(
     tmp_path: Path, own_mongo: MongoServer
 ) -> None:
-    order = order_crew(own_mongo.url)
+    order = order_group(own_mongo.url)
     restarts: list[int] = []
 
     def kill_server(kill_count: int) -> None:
@@ -231,11 +231,11 @@ async def test_workers_and_server_that_are_killed_lose_nothing_and_repeat_nothin
             own_mongo.restart()
             restarts.append(kill_count)
 
-    with gathered_crew(tmp_path, order) as crew:
-        took = await kill_until_done(crew, own_mongo.url, kill_server)
-        history, snapshot = crew.merged_history(), await read_all(own_mongo.url)
-    report(f"MongoDB, itself killed {len(restarts)} times", crew, history, took)
+    with gathered_group(tmp_path, order) as group:
+        took = await kill_until_done(group, own_mongo.url, kill_server)
+        history, snapshot = group.merged_history(), await read_all(own_mongo.url)
+    report(f"MongoDB, itself killed {len(restarts)} times", group, history, took)
     assert_nothing_is_lost(history, snapshot)
-    assert crew.killed_count >= LEAST_KILLS
+    assert group.killed_count >= LEAST_KILLS
     assert restarts
     assert_the_judge_would_have_noticed(history, snapshot)

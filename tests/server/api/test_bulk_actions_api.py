@@ -22,8 +22,8 @@ async def test_a_dry_run_says_how_many_and_shows_a_few(both: Neighbours) -> None
         await make(both, name=f"job {number}", queue="mail" if number else "other")
     answer = await send(both.ours, action="cancel", queue="mail")
     assert answer.status_code == 200, answer.text
-    told = answer.json()
-    assert (told["is_dry_run"], told["count"], len(told["sample"])) == (True, 11, 10)
+    found = answer.json()
+    assert (found["is_dry_run"], found["count"], len(found["sample"])) == (True, 11, 10)
     page = (await both.ours.get(f"{JOBS}?status=READY&limit=100")).json()
     assert len(page["items"]) == 12
 
@@ -35,9 +35,9 @@ async def test_a_plan_is_carried_out_and_reported(both: Neighbours) -> None:
     assert gone.status_code == 204
     later = await make(both)
     answer = await send(both.ours, dry_run=False, plan_id=plan["plan_id"], why="clean up")
-    told = answer.json()
-    assert (told["is_dry_run"], told["done_count"], told["skipped_count"]) == (False, 2, 1)
-    assert told["skipped"][0]["job_id"] == jobs[0]["id"]
+    found = answer.json()
+    assert (found["is_dry_run"], found["done_count"], found["skipped_count"]) == (False, 2, 1)
+    assert found["skipped"][0]["job_id"] == jobs[0]["id"]
     assert (await both.ours.get(f"{JOBS}/{later['id']}")).json()["status"] == "READY"
     (entry,) = (await both.ours.get("/api/v1/audit?action=bulk_cancel")).json()["items"]
     assert (entry["who"], entry["why"], len(entry["job_ids"])) == ("ours tester", "clean up", 2)
@@ -52,8 +52,8 @@ async def test_every_action_can_be_done_to_many(both: Neighbours, action: str) -
     plan = (await send(both.ours, action=action)).json()
     expected = 2 if action == "delete" else 1
     assert (plan["count"], plan["passed_over_count"]) == (expected, 2 - expected)
-    told = (await send(both.ours, dry_run=False, plan_id=plan["plan_id"])).json()
-    assert (told["done_count"], told["skipped_count"]) == (expected, 0)
+    answer = (await send(both.ours, dry_run=False, plan_id=plan["plan_id"])).json()
+    assert (answer["done_count"], answer["skipped_count"]) == (expected, 0)
 
 
 async def test_a_plan_is_its_tenants_alone(neighbours: Neighbours) -> None:

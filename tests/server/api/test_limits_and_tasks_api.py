@@ -67,16 +67,16 @@ async def test_tasks_are_listed_and_explained(both: Neighbours) -> None:
     assert (task["name"], task["cron"]) == ("report", "0 9 * * 1-5")
     assert task["occurrences"][0] == "2026-05-04T08:00:00Z"
     why = await both.ours.get(f"{TASKS}/why?name=report&zone=Europe/London&at=2026-05-03T08:00:00Z")
-    told = why.json()
-    assert (told["answer"], told["next_at"]) == ("will not run", "2026-05-04T08:00:00Z")
+    answer = why.json()
+    assert (answer["answer"], answer["next_at"]) == ("will not run", "2026-05-04T08:00:00Z")
     assert (await both.ours.get(f"{TASKS}/why?name=nobody")).status_code == 404
 
 
 async def test_why_is_asked_at_a_time_on_the_wall_too(both: Neighbours) -> None:
     await seed_tasks(both.service.store, [{**REPORT, "cronExpression": "30 1 * * *"}])
     why = f"{TASKS}/why?name=report&zone=Europe/London&wall="
-    told = (await both.ours.get(f"{why}2027-03-27T01:30")).json()
-    assert (told["answer"], told["at"]) == ("will run", "2027-03-27T01:30:00Z")
+    answer = (await both.ours.get(f"{why}2027-03-27T01:30")).json()
+    assert (answer["answer"], answer["at"]) == ("will run", "2027-03-27T01:30:00Z")
     skipped = (await both.ours.get(f"{why}2027-03-28T01:30")).json()
     assert (skipped["answer"], skipped["at"]) == ("will not run", None)
     assert "does not exist in Europe/London" in skipped["reasons"][0]

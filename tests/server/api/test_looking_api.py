@@ -13,10 +13,10 @@ LEASES = "/api/v1/leases"
 async def test_why_is_asked_about_an_instant_or_a_time_on_the_wall(both: Neighbours) -> None:
     job = await make(both, run_at="2026-05-02T09:00:00Z")
     why = f"{JOBS}/{job['id']}/why"
-    told = (await both.ours.get(why, params={"at": "2026-05-02T08:00:00Z"})).json()
-    assert (told["answer"], told["at"]) == ("will not run", "2026-05-02T08:00:00Z")
-    told = (await both.ours.get(why, params={"wall": "2026-05-02T09:00"})).json()
-    assert (told["answer"], told["at"]) == ("will run", "2026-05-02T09:00:00Z")
+    answer = (await both.ours.get(why, params={"at": "2026-05-02T08:00:00Z"})).json()
+    assert (answer["answer"], answer["at"]) == ("will not run", "2026-05-02T08:00:00Z")
+    answer = (await both.ours.get(why, params={"wall": "2026-05-02T09:00"})).json()
+    assert (answer["answer"], answer["at"]) == ("will run", "2026-05-02T09:00:00Z")
     for wrong in (
         {"wall": "2026-05-02T09:00Z"},
         {"wall": "nine"},
@@ -29,11 +29,11 @@ async def test_why_is_asked_about_an_instant_or_a_time_on_the_wall(both: Neighbo
 async def test_why_names_what_a_job_waits_for(both: Neighbours) -> None:
     parent = await make(both, name="extract")
     child = await make(both, dependencies=[parent["id"]])
-    told = (await both.ours.get(f"{JOBS}/{child['id']}/why")).json()
-    assert (told["answer"], told["status"]) == ("waits", "PENDING")
-    assert told["reasons"][0]["code"] == "dependency"
-    assert told["reasons"][0]["job_id"] == parent["id"]
-    assert told["asked_at"] == "2026-05-01T12:00:00Z"
+    answer = (await both.ours.get(f"{JOBS}/{child['id']}/why")).json()
+    assert (answer["answer"], answer["status"]) == ("waits", "PENDING")
+    assert answer["reasons"][0]["code"] == "dependency"
+    assert answer["reasons"][0]["job_id"] == parent["id"]
+    assert answer["asked_at"] == "2026-05-01T12:00:00Z"
 
 
 async def test_the_graph_has_nodes_and_edges_and_a_limit(both: Neighbours) -> None:
@@ -98,11 +98,11 @@ async def test_jobs_are_found_by_text_and_kind_and_filters(both: Neighbours) -> 
 async def test_the_overview_and_the_queues_say_how_it_stands(both: Neighbours) -> None:
     await make_dead(both)
     await make(both)
-    told = (await both.ours.get("/api/v1/overview")).json()
-    assert (told["counts"]["READY"], told["counts"]["FAILED"]) == (1, 1)
-    assert [it["concern"] for it in told["alarms"]] == ["no_worker", "dead_letters"]
+    answer = (await both.ours.get("/api/v1/overview")).json()
+    assert (answer["counts"]["READY"], answer["counts"]["FAILED"]) == (1, 1)
+    assert [it["concern"] for it in answer["alarms"]] == ["no_worker", "dead_letters"]
     (queue,) = (await both.ours.get("/api/v1/queues")).json()["items"]
-    assert queue | told["queues"][0] == queue
+    assert queue | answer["queues"][0] == queue
     assert (queue["queue"], queue["due_count"], queue["dead_count"]) == ("mail", 1, 1)
 
 
@@ -154,9 +154,9 @@ async def test_another_tenant_sees_none_of_it(neighbours: Neighbours) -> None:
     assert (await theirs.get(f"{JOBS}/search?text=a")).json()["items"] == []
     assert (await theirs.get(f"{JOBS}/suggest?q=kind:")).json()["items"] == []
     assert (await theirs.get(f"{JOBS}/search?text={dead['id']}")).json()["items"] == []
-    told = (await theirs.get("/api/v1/overview")).json()
-    assert set(told["counts"].values()) == {0}
-    assert (told["alarms"], told["queues"], told["failures"]) == ([], [], [])
+    answer = (await theirs.get("/api/v1/overview")).json()
+    assert set(answer["counts"].values()) == {0}
+    assert (answer["alarms"], answer["queues"], answer["failures"]) == ([], [], [])
     assert (await theirs.get("/api/v1/queues")).json()["items"] == []
     assert (await theirs.get("/api/v1/audit")).json()["items"] == []
 

@@ -185,6 +185,6 @@ async def test_tasks_of_the_polling_policy_are_explained_by_it(both: Neighbours)
         "2026-10-26T01:30:00Z",
         "2026-10-27T01:30:00Z",
     ]
-    told = (await both.ours.get(f"{TASKS}/why?name=report&at=2026-10-25T01:30:00Z")).json()
-    assert told["answer"] == "will not run"
-    assert "only the first counts" in told["reasons"][-1]
+    answer = (await both.ours.get(f"{TASKS}/why?name=report&at=2026-10-25T01:30:00Z")).json()
+    assert answer["answer"] == "will not run"
+    assert "only the first counts" in answer["reasons"][-1]

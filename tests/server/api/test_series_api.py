@@ -79,8 +79,8 @@ async def test_a_rule_is_tried_out_with_the_changes_of_the_clocks(neighbours: Ne
     )
     assert second["local"] == "2026-10-25T01:30:00Z"
     gap = {"cron": "30 1 * * *", "zone": "Europe/London", "start": "2027-03-27T12:00:00Z"}
-    told = (await neighbours.ours.post(f"{SERIES}/preview", json={"recurrence": gap})).json()
-    assert told["skipped"] == ["2027-03-28 01:30 does not exist: clocks go forward 01:00 → 02:00"]
+    found = (await neighbours.ours.post(f"{SERIES}/preview", json={"recurrence": gap})).json()
+    assert found["skipped"] == ["2027-03-28 01:30 does not exist: clocks go forward 01:00 → 02:00"]
 
 
 async def test_a_rule_is_tried_out_beside_the_event_loop(
@@ -96,8 +96,8 @@ async def test_a_rule_is_tried_out_beside_the_event_loop(
     monkeypatch.setattr(series, "preview_series", note)
     rare = "FREQ=SECONDLY;INTERVAL=7919;BYHOUR=3;BYMINUTE=7;BYSECOND=11"
     order = {"recurrence": {"rrule": rare, "zone": "America/New_York"}, "count": 3}
-    told = (await neighbours.ours.post(f"{SERIES}/preview", json=order)).json()
-    assert len(told["occurrences"]) == 3
+    answer = (await neighbours.ours.post(f"{SERIES}/preview", json=order)).json()
+    assert len(answer["occurrences"]) == 3
     assert threads
     assert main_thread() not in threads
 

@@ -23,10 +23,10 @@ async def work(neighbours: Neighbours, *, fails: bool = False) -> None:
 
     await make(neighbours, kind="print")
     store, clock = neighbours.service.store, neighbours.service.clock
-    worker, tally = Worker(store, {"print": handle}, clock=clock), StatsRecorder(store, clock)
-    tally.follow(worker.events)
+    worker, recorder = Worker(store, {"print": handle}, clock=clock), StatsRecorder(store, clock)
+    recorder.follow(worker.events)
     await worker.run_once()
-    await tally.flush()
+    await recorder.flush()
 
 
 async def test_throughput_has_every_minute_and_the_total(both: Neighbours) -> None:
@@ -35,13 +35,13 @@ async def test_throughput_has_every_minute_and_the_total(both: Neighbours) -> No
     await both.service.clock.advance(timedelta(minutes=2))
     await work(both)  # and what had failed is tried again
     until = both.service.clock.now() + timedelta(minutes=1)
-    told = (await both.ours.get(f"{THROUGHPUT}?until={until:%Y-%m-%dT%H:%M:%SZ}")).json()
-    assert (told["since"], told["until"]) == ("2026-05-01T11:03:00Z", "2026-05-01T12:03:00Z")
-    assert [(it["at"], it["succeeded"], it["failed"]) for it in told["minutes"]] == [
+    answer = (await both.ours.get(f"{THROUGHPUT}?until={until:%Y-%m-%dT%H:%M:%SZ}")).json()
+    assert (answer["since"], answer["until"]) == ("2026-05-01T11:03:00Z", "2026-05-01T12:03:00Z")
+    assert [(it["at"], it["succeeded"], it["failed"]) for it in answer["minutes"]] == [
         ("2026-05-01T12:00:00Z", 1, 1),
         ("2026-05-01T12:02:00Z", 2, 0),
     ]
-    total = told["total"]
+    total = answer["total"]
     assert [total[it] for it in ("succeeded", "failed", "dead", "deferred", "stalled")] == [
         3,
         1,
@@ -54,13 +54,13 @@ async def test_throughput_has_every_minute_and_the_total(both: Neighbours) -> No
 
 
 async def test_without_ended_jobs_there_are_no_durations(both: Neighbours) -> None:
-    told = (await both.ours.get(THROUGHPUT)).json()
-    assert (told["since"], told["until"]) == ("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z")
-    assert told["minutes"] == []
-    assert (told["total"]["succeeded"], told["total"]["dead"]) == (0, 0)
+    answer = (await both.ours.get(THROUGHPUT)).json()
+    assert (answer["since"], answer["until"]) == ("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z")
+    assert answer["minutes"] == []
+    assert (answer["total"]["succeeded"], answer["total"]["dead"]) == (0, 0)
     nothing = {"count": 0, "mean_ms": None, "longest_ms": 0}
     nothing |= dict.fromkeys(("p50_ms", "p95_ms", "p99_ms"))
-    assert told["total"]["wait"] == told["total"]["handler"] == nothing
+    assert answer["total"]["wait"] == answer["total"]["handler"] == nothing
 
 
 async def test_throughput_of_other_tenants_is_not_shown(neighbours: Neighbours) -> None:
@@ -75,9 +75,12 @@ async def test_throughput_by_hour_reaches_a_month_back_and_names_kinds_and_queue
 ) -> None:
     await work(neighbours)
     asked = f"{THROUGHPUT}?step=hour&since=2026-04-05T12:00:00Z&until=2026-05-01T13:00:00Z"
-    told = (await neighbours.ours.get(asked)).json()
-    assert (told["minutes"], [it["at"] for it in told["hours"]]) == ([], ["2026-05-01T12:00:00Z"])
-    assert sum(it["succeeded"] for it in told["parts"]) == told["total"]["succeeded"] == 1
+    answer = (await neighbours.ours.get(asked)).json()
+    assert (answer["minutes"], [it["at"] for it in answer["hours"]]) == (
+        [],
+        ["2026-05-01T12:00:00Z"],
+    )
+    assert sum(it["succeeded"] for it in answer["parts"]) == answer["total"]["succeeded"] == 1
     too_long = asked.replace("2026-04-05", "2026-03-05")
     assert field_of(await neighbours.ours.get(too_long)) == "since"
 

@@ -228,8 +228,8 @@ def test_alarms_name_each_problem_once_and_the_worst_first() -> None:
         Alarm(concern="series", text="series x cannot go on: no zone"),
         Alarm(concern="tasks", text="task t has failed 2 times"),
     ]
-    told = [each.headline for each in list_warnings(alarms, lambda *_, **__: "/")]
-    assert told == [
+    answer = [each.headline for each in list_warnings(alarms, lambda *_, **__: "/")]
+    assert answer == [
         "1 job is stalled in queue mail.",
         "No worker takes from queue a.",
         "10 jobs have failed for good in 5 queues, among them q0, q1, q2, q3.",
@@ -241,8 +241,8 @@ def test_alarms_name_each_problem_once_and_the_worst_first() -> None:
 
 def test_an_alarm_leaves_names_as_they_are_written() -> None:
     alarm = Alarm(concern="series", text="series Daily Digest cannot go on: no zone")
-    (told,) = list_warnings([alarm], lambda *_, **__: "/")
-    assert told.text == "Series Daily Digest cannot go on: no zone."
+    (answer,) = list_warnings([alarm], lambda *_, **__: "/")
+    assert answer.text == "Series Daily Digest cannot go on: no zone."
 
 
 @pytest.mark.parametrize(
@@ -254,5 +254,5 @@ def test_an_alarm_leaves_names_as_they_are_written() -> None:
 )
 def test_one_job_is_not_spoken_of_as_many(count: int, text: str) -> None:
     alarm = Alarm(concern="stalled", text="", count=count, queue="mail")
-    (told,) = list_warnings([alarm], lambda *_, **__: "/")
-    assert told.text == text
+    (answer,) = list_warnings([alarm], lambda *_, **__: "/")
+    assert answer.text == text

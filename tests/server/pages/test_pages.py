@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import httpx2
 import msgspec
 import pytest
-from tests.browser.stage.story import MINUTE, Story, tell_story
+from tests.browser.stage.story import MINUTE, Story, fill_with_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota import Context, Rota
@@ -71,7 +71,7 @@ async def test_a_page_with_nothing_on_it_teaches(
 async def test_a_page_stays_small_and_refreshes_less_than_itself(
     store: OpenStore, pages: httpx2.AsyncClient, path: str
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     whole = await pages.get(f"/admin{path}")
     part = await pages.get(f"/admin{path}", headers={"HX-Request": "true"})
     assert whole.status_code == part.status_code == 200
@@ -164,7 +164,7 @@ async def test_one_job_depends_and_two_depend(store: OpenStore, pages: httpx2.As
 async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     text = (await pages.get("/admin/schedules")).text
     for name in ("Welcome mail 1", "Daily totals", "Charge invoice 4711"):
         assert re.search(rf'href="/admin/jobs/[0-9a-f-]{{36}}">{name}</a>', text)
@@ -173,7 +173,7 @@ async def test_the_schedules_page_lists_due_processing_and_dead_jobs(
 async def test_a_reader_is_shown_no_form_that_changes_anything(
     store: OpenStore, knock: Knock
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     client = knock("read")
     await sign_in(client, "read")
     for path in PAGES:
@@ -200,10 +200,10 @@ async def test_a_form_from_a_reader_is_refused(knock: Knock, path: str) -> None:
 async def test_quiet_hours_with_equal_start_and_end_are_shown_as_never(
     pages: httpx2.AsyncClient,
 ) -> None:
-    for end, told in (("22:00", "never: the start equals the end"), ("07:00", "22:00 to 07")):
+    for end, answer in (("22:00", "never: the start equals the end"), ("07:00", "22:00 to 07")):
         hours = {"action": "on", "start": "22:00", "end": end, "zone": "Europe/London"}
         assert (await pages.post("/admin/gates/quiet-hours", data=hours)).status_code == 303
-        assert told in (await pages.get("/admin/gates")).text
+        assert answer in (await pages.get("/admin/gates")).text
 
 
 async def test_a_caller_without_read_gets_403_and_can_sign_in_again(knock: Knock) -> None:
@@ -216,7 +216,7 @@ async def test_a_caller_without_read_gets_403_and_can_sign_in_again(knock: Knock
 
 
 async def test_tasks_are_shown_to_administrators_only(store: OpenStore, knock: Knock) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     for token, is_shown in (("read+operate", False), ("read+admin", True)):
         client = knock(token)
         await sign_in(client, token)
@@ -269,7 +269,7 @@ async def test_without_tokens_there_is_no_sign_in(pages: httpx2.AsyncClient) -> 
 async def test_under_a_prefix_every_link_keeps_it(
     store: OpenStore, knock: Knock, path: str
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     text = (await knock(prefix="/rota").get(f"/rota/admin{path}")).text
     links = re.findall(r'(?:href|src|action|hx-get)="([^"#][^"]*)"', text)
     assert len(links) > 10
@@ -277,7 +277,7 @@ async def test_under_a_prefix_every_link_keeps_it(
 
 
 async def test_times_are_shown_in_the_configured_zone(store: OpenStore) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     settings = ServerSettings(zone=ZoneInfo("Asia/Tokyo"))
     app = create_app(store, settings=settings, clock=VirtualClock(START))
     transport = httpx2.ASGITransport(app=app)
@@ -372,8 +372,8 @@ async def test_the_frame_is_sent_before_the_data_is_read(
 
 
 async def test_only_known_notices_are_shown(pages: httpx2.AsyncClient) -> None:
-    told = await pages.get("/admin/jobs?done=cancelled&count=2")
-    assert "2 jobs cancelled." in told.text
+    answer = await pages.get("/admin/jobs?done=cancelled&count=2")
+    assert "2 jobs cancelled." in answer.text
     for query in ("done=You+have+won", "done=cancelled&count=many", "done=cancelled&count=²"):
         assert (
             'class="alarm green" role="status"'
@@ -430,7 +430,7 @@ async def test_a_question_says_which_jobs_stay_as_they_are_and_why(
 
 
 async def test_colours_and_zone_are_chosen_and_remembered(store: OpenStore, knock: Knock) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     client = knock()
     wish = {"theme": "dark", "zone": "Asia/Tokyo", "back": "/admin/jobs?state=due"}
     saved = await client.post("/admin/preferences", data=wish)

@@ -4,7 +4,7 @@ import re
 
 import httpx2
 import pytest
-from tests.browser.stage.story import tell_story
+from tests.browser.stage.story import fill_with_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.rail import read_audit
@@ -20,7 +20,7 @@ async def read(pages: httpx2.AsyncClient, path: str) -> str:
 async def test_a_queue_is_paused_limited_and_resumed_on_its_page(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     path = "/admin/queues/mail"
     sent = await pages.post(path, data={"action": "pause", "why": "it is down"})
     assert (sent.status_code, sent.headers["location"]) == (303, f"{path}?done=queue-paused")
@@ -52,7 +52,7 @@ async def test_a_queue_is_paused_limited_and_resumed_on_its_page(
 async def test_several_queues_are_paused_and_resumed_at_once_for_one_reason(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     await pages.post("/admin/queues/billing", data={"action": "pause", "why": "moving"})
     chosen = {"id": ["mail", "imports", "billing", "unknown"]}
     sent = await pages.post(
@@ -80,7 +80,7 @@ async def test_several_queues_are_paused_and_resumed_at_once_for_one_reason(
 async def test_the_list_says_what_applies_to_a_queue_and_that_nothing_changed(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     wide = {"id": "mail", "whose": "all", "action": "pause", "why": "it is down"}
     await pages.post("/admin/queues", data=wide)
     text = (await pages.get("/admin/queues")).text
@@ -100,7 +100,7 @@ async def test_the_list_says_what_applies_to_a_queue_and_that_nothing_changed(
 async def test_readers_see_no_boxes_and_operators_do_not_choose_all_tenants(
     store: OpenStore, knock: Knock
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     reader, operator = knock("read"), knock("read+operate")
     await sign_in(reader, "read")
     await sign_in(operator, "read+operate")
@@ -118,7 +118,7 @@ async def test_readers_see_no_boxes_and_operators_do_not_choose_all_tenants(
 async def test_charts_show_the_chosen_range(
     store: OpenStore, pages: httpx2.AsyncClient, range_: str
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     page = await read(pages, f"?range={range_}")
     words = {"1d": "24 hours", "7d": "7 days", "30d": "30 days", "15m": "15 minutes"}
     label = words.get(range_, "6 hours" if range_ == "6h" else "hour")
@@ -130,7 +130,7 @@ async def test_charts_show_the_chosen_range(
 async def test_a_group_of_errors_is_retried_and_the_rest_discarded_after_a_question(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     listed = (await pages.get("/admin/errors?kind=feed.import")).text
     (path,) = set(re.findall(r'href="(/admin/errors/[0-9a-f]+)"', listed))
     page = await read(pages, path.removeprefix("/admin"))
@@ -148,7 +148,7 @@ async def test_a_group_of_errors_is_retried_and_the_rest_discarded_after_a_quest
 async def test_an_admin_of_the_default_tenant_looks_at_another_tenant(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START, "acme")
+    await fill_with_story(store, START, "acme")
     page = await read(pages, "/tenants")
     assert page.index("acme") < page.index("globex")
     assert "Welcome mail" not in await read(pages, "/jobs")
@@ -166,7 +166,7 @@ async def test_an_admin_of_the_default_tenant_looks_at_another_tenant(
 async def test_others_neither_see_tenants_nor_switch_by_a_cookie(
     store: OpenStore, knock: Knock
 ) -> None:
-    await tell_story(store, START, "acme")
+    await fill_with_story(store, START, "acme")
     reader = knock("read+operate")
     await sign_in(reader, "read+operate")
     assert (await reader.get("/admin/tenants")).status_code == 403
@@ -189,7 +189,7 @@ async def test_a_person_of_one_tenant_is_told_that_no_other_is_searched(knock: K
 async def test_the_list_draws_what_ended_in_each_queue_and_how_busy_it_is(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     text = (await pages.get("/admin/queues")).text
     rows = {
         name: row
@@ -208,7 +208,7 @@ async def test_the_list_draws_what_ended_in_each_queue_and_how_busy_it_is(
 async def test_the_kinds_page_compares_kinds_and_links_to_a_page_for_each(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     text = (await pages.get("/admin/kinds")).text
     names = re.findall(r'<a class="title" href="/admin/kinds/([^"?]+)', text)
     assert names == ["mail.send", "feed.import", "invoice.charge"]
@@ -221,7 +221,7 @@ async def test_the_kinds_page_compares_kinds_and_links_to_a_page_for_each(
 async def test_the_page_of_a_kind_has_its_own_counts_and_run_times(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     own = {kind: (await pages.get(f"/admin/kinds/{kind}")).text for kind in ("mail.send", "nil")}
     assert "0 failed in the last hour" in own["mail.send"]
     median = re.search(r"median ([\d.]+) ms, 95 % within ([\d.]+) ms", own["mail.send"])

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import httpx2
 import pytest
-from tests.browser.stage.story import Story, tell_story
+from tests.browser.stage.story import Story, fill_with_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.ops.schedules import (
@@ -212,7 +212,7 @@ async def test_a_schedule_is_created_from_a_form_with_a_preview(
 async def test_a_task_has_a_page_with_history_and_the_policy_of_its_scheduler(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     body = b'{"zone": "Europe/Berlin", "fold": "first"}'
     await store.write_all([DocumentWrite(DECLARED, LATEST, None, body)])
     history = RunHistory(store, 10)
@@ -255,7 +255,7 @@ async def test_a_task_has_a_page_with_history_and_the_policy_of_its_scheduler(
 async def test_the_calendar_shows_runs_and_collisions(
     store: OpenStore, pages: httpx2.AsyncClient, view: str
 ) -> None:
-    story = await tell_story(store, START)
+    story = await fill_with_story(store, START)
     for name in ("Left", "Right"):
         await story.ask(name, recurrence={"cron": "15 18 * * *", "zone": "UTC"})
     address = f"/admin/schedules/calendar?view={view}&zone=Europe/Berlin"
@@ -313,7 +313,7 @@ async def test_the_form_for_a_series_shows_when_it_will_really_run(
 async def test_the_calendar_shows_tasks_in_the_zone_of_their_scheduler(
     store: OpenStore,
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     settings = ServerSettings(zone=ZoneInfo("Europe/Berlin"))
     app = create_app(store, clock=VirtualClock(START), settings=settings)
     transport = httpx2.ASGITransport(app=app)

@@ -5,7 +5,7 @@ from collections import Counter
 from html import unescape
 
 import httpx2
-from tests.browser.stage.story import HOUR, MINUTE, Story, tell_story
+from tests.browser.stage.story import HOUR, MINUTE, Story, fill_with_story
 from tests.server.pages.conftest import START
 
 from rota.jobs import JobState, find_state
@@ -37,7 +37,7 @@ async def read(pages: httpx2.AsyncClient, path: str) -> str:
 async def test_tabs_rows_and_filter_share_their_words_and_numbers(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     counts = await count_all(store)
     assert len(counts) >= 8
     tabs = TAB.findall(await read(pages, "/jobs/counts"))
@@ -56,7 +56,7 @@ async def test_tabs_rows_and_filter_share_their_words_and_numbers(
 async def test_figures_of_the_overview_and_of_queues_are_those_of_the_list(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    story = await tell_story(store, START)
+    story = await fill_with_story(store, START)
     await story.start(await story.ask("Lost", "mail", ago=HOUR), 30 * MINUTE)
     counts = await count_all(store)
     assert counts[JobState.STALLED] == 1
@@ -96,7 +96,7 @@ async def test_counts_follow_the_filter_and_its_mistakes(
 async def test_a_search_for_another_tenant_offers_to_look_there(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START, "acme")
+    await fill_with_story(store, START, "acme")
     page = await read(pages, "/jobs?q=tenant:acme+welcome")
     assert "Search in acme" in page
     assert "Welcome mail" not in page
@@ -112,7 +112,7 @@ async def test_a_search_for_another_tenant_offers_to_look_there(
 async def test_next_runs_lead_to_the_pages_of_their_series_and_tasks(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
-    await tell_story(store, START)
+    await fill_with_story(store, START)
     overview = await read(pages, "")
     links = re.findall(r'<td><a class="title" href="/admin(/schedules/[^"]+)"', overview)
     assert any(link.startswith("/schedules/series/") for link in links)

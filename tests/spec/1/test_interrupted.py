@@ -35,7 +35,7 @@ async def test_an_interrupted_task_starts_in_the_first_poll_and_is_reported(
     assert "TaskRunStarted" not in names[: names.index("SchedulerInitializationCompleted")]
     await stage.clock.advance(timedelta(0))
     assert stage.started() == [at(10)]
-    assert [event.fields() for event in stage.told(TaskOrphaned)] == [
+    assert [event.fields() for event in stage.emitted(TaskOrphaned)] == [
         {
             "taskName": "a",
             "lastExecutionTime": "2027-01-04T09:00:00Z",
@@ -79,7 +79,7 @@ async def test_a_finished_run_of_another_instance_is_not_an_orphan(
     await stage.scheduler().initialize([stage.task(cron="0 9 * * *")])
     await stage.clock.advance(HOUR)
     assert stage.starts == []
-    assert not stage.told(TaskOrphaned)
+    assert not stage.emitted(TaskOrphaned)
 
 
 async def test_a_running_mark_without_an_identifier_never_leaves_a_task_stuck(
@@ -91,7 +91,7 @@ async def test_a_running_mark_without_an_identifier_never_leaves_a_task_stuck(
     await stage.scheduler(policy).initialize([stage.task(cron="0 9 * * *")])
     await stage.clock.advance(timedelta(hours=24))
     assert stage.started() == [at(10), at(9) + timedelta(days=1)]
-    (orphan,) = stage.told(TaskOrphaned)
+    (orphan,) = stage.emitted(TaskOrphaned)
     assert orphan.fields()["schedulerIdentifier"] is None
 
 
@@ -109,7 +109,7 @@ async def test_a_crash_during_a_run_is_followed_by_a_restart_of_the_task(
     await stage.clock.advance(minutes(1))
     assert stage.started("a") == [at(10), at(10, 10)]
     assert stage.started("b") == [at(10)]
-    assert [event.scheduled_time for event in stage.told(TaskRunStarted)][-1] == at(10)
+    assert [event.scheduled_time for event in stage.emitted(TaskRunStarted)][-1] == at(10)
 
 
 async def test_an_interrupted_run_is_restarted_once_even_when_that_run_crashes_too(
@@ -151,13 +151,13 @@ async def test_a_broken_record_is_set_aside_with_its_bytes_and_the_others_are_un
         [stage.task(name, "0 10,11 * * *") for name in names] + [stage.task("good", "0 9 * * *")]
     )
     assert sorted(await stage.set_aside()) == sorted(broken.values())
-    told = {event.task_name: event for event in stage.told(TaskRecordSetAside)}
-    assert told.keys() == broken.keys()
-    assert told["a negative delay"].error == (
+    found = {event.task_name: event for event in stage.emitted(TaskRecordSetAside)}
+    assert found.keys() == broken.keys()
+    assert found["a negative delay"].error == (
         "Invalid value for field 'retryDelayMs': must be a non-negative number"
     )
     kept = await stage.documents("scheduler.set_aside")
-    assert {event.kept_as for event in told.values()} == kept.keys()
+    assert {event.kept_as for event in found.values()} == kept.keys()
     assert sorted(await stage.documents()) == sorted([*names, "good"])
     await stage.clock.advance(minutes(61))
     for name in names:  # as new: this minute matches

@@ -61,8 +61,8 @@ async def test_one_life_passes_through_all_states(stage: Stage, policy: Schedule
         "SchedulerStopRequested",
         "SchedulerStopped",
     ]
-    assert stage.told(SchedulerInitializationStarted)[0].fields() == {"totalRegistrations": 1}
-    assert stage.told(SchedulerInitializationCompleted)[0].fields() == {
+    assert stage.emitted(SchedulerInitializationStarted)[0].fields() == {"totalRegistrations": 1}
+    assert stage.emitted(SchedulerInitializationCompleted)[0].fields() == {
         "totalRegistrations": 1,
         "scheduledCount": 1,
         "skippedCount": 0,
@@ -251,13 +251,13 @@ async def test_stop_during_initialize_waits_for_it_and_nothing_starts(
     assert state_of(scheduler) is SchedulerState.STOPPED
     assert sorted(await stage.documents()) == ["a", "b"]
     assert not [name for name in stage.names() if name.startswith("Poll")]
-    assert stage.told(SchedulerInitializationCompleted)[0].fields() == {
+    assert stage.emitted(SchedulerInitializationCompleted)[0].fields() == {
         "totalRegistrations": 2,
         "scheduledCount": 0,
         "skippedCount": 2,
     }
     assert "TaskScheduled" not in stage.names()
-    assert [event.fields() for event in stage.told(TaskSkipped)] == [
+    assert [event.fields() for event in stage.emitted(TaskSkipped)] == [
         {"taskName": name, "reason": "the scheduler is stopping"} for name in "ab"
     ]
 
@@ -326,11 +326,11 @@ async def test_a_stop_that_cannot_write_the_last_results_says_so_and_has_stopped
 
 async def test_polling_follows_the_tasks_of_a_repeated_initialize(quick: Stage) -> None:
     scheduler = quick.scheduler(POLLING)
-    told: list[str] = []
+    found: list[str] = []
 
     def note(event: Event) -> None:
         if event.name.startswith("Polling"):
-            told.append(f"{event.name} {scheduler.polling_state.value}")
+            found.append(f"{event.name} {scheduler.polling_state.value}")
 
     scheduler.events.subscribe(note)
     await scheduler.initialize([])
@@ -338,7 +338,7 @@ async def test_polling_follows_the_tasks_of_a_repeated_initialize(quick: Stage) 
     await scheduler.initialize([quick.task()])
     await scheduler.initialize([])
     await scheduler.stop()
-    assert told == ["PollingStarted active", "PollingStopped inactive"]
+    assert found == ["PollingStarted active", "PollingStopped inactive"]
 
 
 async def test_while_a_stop_waits_for_an_initialize_that_fails_no_other_is_accepted(

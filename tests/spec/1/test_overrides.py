@@ -38,10 +38,10 @@ async def test_an_unchanged_task_is_preserved(stage: Stage, policy: SchedulerPol
     await stage.clock.advance(HOUR)
     assert stage.starts == []
     assert HISTORY.items() <= (await stage.record()).items()
-    assert [event.task_name for event in stage.told(TaskPreserved)] == ["a"]
-    assert not stage.told(TaskAdded)
-    assert not stage.told(TaskOverridden)
-    assert not stage.told(TasksOverridden)
+    assert [event.task_name for event in stage.emitted(TaskPreserved)] == ["a"]
+    assert not stage.emitted(TaskAdded)
+    assert not stage.emitted(TaskOverridden)
+    assert not stage.emitted(TasksOverridden)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ async def test_any_difference_is_an_override_with_history_kept_or_reset_by_editi
         assert HISTORY.items() <= record.items()
     else:
         assert not HISTORY.keys() & record.keys()
-    (told,) = stage.told(TaskOverridden)
-    assert told.fields() == {
+    (found,) = stage.emitted(TaskOverridden)
+    assert found.fields() == {
         "taskName": "a",
         "changeType": ",".join(fields),
         "oldState": {"cronExpression": "0 9 * * *", "retryDelayMs": 300_000},
@@ -118,7 +118,7 @@ async def test_a_removed_task_is_reported_as_orphaned_by_the_polling_edition(
     await seed_tasks(stage.store, [stored(schedulerIdentifier="earlier")])
     await stage.scheduler(policy).initialize([])
     assert await stage.documents() == {}
-    orphans = [event.fields() for event in stage.told(TaskOrphaned)]
+    orphans = [event.fields() for event in stage.emitted(TaskOrphaned)]
     assert orphans == (
         [
             {
@@ -141,8 +141,8 @@ async def test_the_whole_override_is_one_event(stage: Stage) -> None:
             stage.task("new", "2 9 * * *"),
         ]
     )
-    (told,) = stage.told(TasksOverridden)
-    assert told.fields() == {
+    (found,) = stage.emitted(TasksOverridden)
+    assert found.fields() == {
         "removedTasks": ["gone"],
         "addedTasks": ["new"],
         "modifiedTasks": [
@@ -151,7 +151,7 @@ async def test_the_whole_override_is_one_event(stage: Stage) -> None:
         ],
         "totalChanges": 4,
     }
-    assert stage.told(SchedulerInitializationCompleted)[0].scheduled_count == 3
+    assert stage.emitted(SchedulerInitializationCompleted)[0].scheduled_count == 3
 
 
 async def test_every_record_names_its_configuration_and_the_instance(
@@ -241,8 +241,8 @@ async def test_an_identical_list_writes_nothing_again(
         await scheduler.stop()
         await scheduler.initialize(registrations)
     assert await stage.documents() == before
-    assert len(stage.told(TaskAdded)) == 10
-    assert len(stage.told(TaskPreserved)) == 30
+    assert len(stage.emitted(TaskAdded)) == 10
+    assert len(stage.emitted(TaskPreserved)) == 30
 
 
 async def test_a_change_is_seen_after_any_number_of_identical_calls(
@@ -252,7 +252,7 @@ async def test_a_change_is_seen_after_any_number_of_identical_calls(
     for cron in ("0 12 * * *", "0 12 * * *", "0 13 * * *", "0 13 * * *"):
         await scheduler.initialize([stage.task(cron=cron)])
         await scheduler.stop()
-    assert len(stage.told(TaskOverridden)) == 1
+    assert len(stage.emitted(TaskOverridden)) == 1
 
 
 class RestlessStore(SpyStore):

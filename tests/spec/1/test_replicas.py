@@ -56,7 +56,7 @@ async def test_each_occurrence_starts_once_with_many_instances(
     assert fleet.started("slow") == [at(10), at(10, 1, 30), at(10, 3), at(10, 4, 30)]
     for number in range(6):
         assert fleet.started(f"minute {number}") == [at(10, number)]
-    assert not fleet.told(TaskOrphaned)
+    assert not fleet.emitted(TaskOrphaned)
 
 
 async def test_instances_that_initialize_at_the_same_time_agree(
@@ -130,8 +130,8 @@ async def test_the_run_of_a_living_instance_is_not_an_orphan_for_a_new_one(
     await fleet.instance(policy).initialize(registrations)
     await fleet.clock.advance(HOUR)
     assert fleet.started() == [at(10)]
-    assert not fleet.told(TaskOrphaned)
-    assert not fleet.told(TaskRunDiscarded)
+    assert not fleet.emitted(TaskOrphaned)
+    assert not fleet.emitted(TaskRunDiscarded)
 
 
 async def test_the_run_of_a_new_instance_is_not_an_orphan_for_an_older_one(fleet: Fleet) -> None:
@@ -161,7 +161,7 @@ async def test_an_instance_that_appears_while_another_reads_is_not_taken_for_dea
     spy.delays.clear()
     await fleet.clock.advance(HOUR)
     assert len(fleet.starts) == 1
-    assert not fleet.told(TaskOrphaned)
+    assert not fleet.emitted(TaskOrphaned)
 
 
 async def test_a_task_that_another_instance_removed_or_changed_is_let_go(fleet: Fleet) -> None:
@@ -174,7 +174,7 @@ async def test_a_task_that_another_instance_removed_or_changed_is_let_go(fleet: 
     assert fleet.started("gone") == []
     assert fleet.started("changed") == [at(10, 30)]
     assert fleet.started("kept") == [at(10, minute) for minute in range(1, 32)]
-    reasons = {event.task_name: event.reason for event in fleet.told(TaskSkipped)}
+    reasons = {event.task_name: event.reason for event in fleet.emitted(TaskSkipped)}
     assert reasons == {
         "gone": "another instance removed it",
         "changed": "another instance registered it differently",
@@ -199,7 +199,7 @@ async def test_the_result_of_a_task_that_was_taken_over_is_discarded(fleet: Flee
     await fleet.clock.advance(seconds(1))
     await second.initialize([fleet.task("b", "0 12 * * *")])
     await fleet.clock.advance(minutes(20))
-    (discarded,) = fleet.told(TaskRunDiscarded)
+    (discarded,) = fleet.emitted(TaskRunDiscarded)
     assert discarded.fields() == {"taskName": "a", "reason": "the task is no longer stored"}
     assert sorted(await fleet.documents()) == ["b"]
 

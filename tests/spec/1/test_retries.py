@@ -55,13 +55,13 @@ async def test_the_events_of_a_failure_and_its_retry_come_in_order(
         *("TaskRetryStarted", "TaskRunStarted", "TaskRunFailed"),
         *("TaskRetryStarted", "TaskRunStarted", "TaskRunCompleted"),
     ]
-    assert [event.retry_count for event in stage.told(TaskRetryStarted)] == [1, 2]
-    assert [event.is_retry for event in stage.told(TaskRunStarted)] == [False, True, True]
-    assert [event.next_retry_at for event in stage.told(TaskRunFailed)] == [
+    assert [event.retry_count for event in stage.emitted(TaskRetryStarted)] == [1, 2]
+    assert [event.is_retry for event in stage.emitted(TaskRunStarted)] == [False, True, True]
+    assert [event.next_retry_at for event in stage.emitted(TaskRunFailed)] == [
         at(10, 1, 30),
         at(10, 3),
     ]
-    assert [event.error for event in stage.told(TaskRunFailed)] == [
+    assert [event.error for event in stage.emitted(TaskRunFailed)] == [
         "ValueError: a",
         "ValueError: b",
     ]
@@ -98,8 +98,8 @@ async def test_an_occurrence_supersedes_a_retry_for_good(
     preempted = names.index("TaskRetryPreempted")
     assert names[preempted + 1] == "TaskRunStarted"
     assert "TaskRetryStarted" not in names
-    assert "2027-01-04T10:01:00" in stage.told(TaskRetryPreempted)[0].reason
-    assert stage.told(TaskRunStarted)[1].is_retry is False
+    assert "2027-01-04T10:01:00" in stage.emitted(TaskRetryPreempted)[0].reason
+    assert stage.emitted(TaskRunStarted)[1].is_retry is False
 
 
 async def test_a_retry_and_a_later_occurrence_due_together_are_one_preempted_start(
@@ -192,7 +192,7 @@ async def test_any_exception_of_a_callback_is_a_failure(
     await quick.clock.advance(minutes(10))
     assert quick.started("bad") == [at(10), at(10, 1)]
     assert quick.started("good") == [at(10), at(10, 5)]
-    (failed,) = quick.told(TaskRunFailed)
+    (failed,) = quick.emitted(TaskRunFailed)
     assert failed.error.startswith(type(raised).__name__)
     assert all(
         "\n" not in record.message and "\x1b" not in record.message for record in caplog.records
@@ -258,5 +258,5 @@ async def test_a_changed_delay_leaves_a_pending_retry_or_drops_it_by_edition(
 async def test_a_completed_run_reports_its_duration(stage: Stage, policy: SchedulerPolicy) -> None:
     await stage.scheduler(policy).initialize([stage.task(takes=timedelta(milliseconds=1500.5))])
     await stage.clock.advance(seconds(30))
-    (completed,) = stage.told(TaskRunCompleted)
+    (completed,) = stage.emitted(TaskRunCompleted)
     assert completed.fields() == {"taskName": "a", "duration": 1500.5, "success": True}

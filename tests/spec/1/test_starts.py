@@ -22,7 +22,7 @@ async def test_a_task_starts_exactly_at_its_minutes_and_never_early(
     assert stage.starts == []
     await stage.clock.advance_to(at(11, 2))
     assert stage.started() == [at(10, 1), at(10, 3), at(11, 1)]
-    assert [event.scheduled_time for event in stage.told(TaskRunStarted)] == stage.started()
+    assert [event.scheduled_time for event in stage.emitted(TaskRunStarted)] == stage.started()
 
 
 @pytest.mark.parametrize("second", [0, 30, 59.999])
@@ -140,7 +140,7 @@ async def test_a_host_that_slept_runs_each_task_once_and_says_so(
     woken = at(10, 1, 30) + pause
     await quick.clock.jump_to(woken)
     assert sorted(quick.starts) == [("a", woken), ("b", woken)]
-    (delayed,) = quick.told(PollDelayed)
+    (delayed,) = quick.emitted(PollDelayed)
     assert delayed.by == (pause - seconds(30)) / timedelta(milliseconds=1)
     await quick.clock.advance(minutes(2))
     assert quick.starts[2:] == [("a", woken + seconds(30)), ("a", woken + seconds(90))]
@@ -159,7 +159,7 @@ async def test_a_clock_set_back_reruns_nothing_and_is_reported(quick: Stage) -> 
     await quick.clock.jump_to(at(9, 45))
     await quick.clock.advance_to(at(10, 6))
     assert quick.starts == [("a", at(10, 6))]
-    (moved,) = quick.told(ClockMovedBack)
+    (moved,) = quick.emitted(ClockMovedBack)
     assert moved.by == -1_170_000
     await quick.clock.advance_to(at(10, 30))
     assert ("b", at(10, 30)) in quick.starts

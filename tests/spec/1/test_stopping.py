@@ -128,7 +128,7 @@ async def test_a_callback_that_stops_its_own_scheduler_gets_an_error_instead_of_
     assert "the end" in str(error)
     assert isinstance(error, StopSchedulerError)
     assert error.details["cause"] is error.cause
-    assert len(stage.told(TaskRunFailed)) == 1
+    assert len(stage.emitted(TaskRunFailed)) == 1
     assert state_of(scheduler) is SchedulerState.RUNNING
     await scheduler.stop()
     assert state_of(scheduler) is SchedulerState.STOPPED
@@ -206,12 +206,12 @@ async def test_a_store_that_fails_for_a_while_loses_no_occurrence_and_doubles_no
     spy.losing_replies = losing_replies
     await stage.clock.advance(minutes(5))
     assert stage.starts == []
-    assert len(stage.told(StoreFailed)) == 1
+    assert len(stage.emitted(StoreFailed)) == 1
     spy.errors.clear()
     spy.losing_replies = False
     await stage.clock.advance(minutes(1))
     assert len(stage.starts) == 1
-    assert len(stage.told(StoreRecovered)) == 1
+    assert len(stage.emitted(StoreRecovered)) == 1
     await stage.clock.advance_to(at(11, 2))
     assert stage.started()[1:] == [at(11, 1)]
 

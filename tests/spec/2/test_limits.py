@@ -65,7 +65,7 @@ async def test_a_run_that_takes_too_long_is_cancelled_and_has_failed(
     )
     await stage.clock.advance(minutes(1))
     assert stage.ends == [("swift", at(10, 0, 10))]
-    (failed,) = stage.told(TaskRunFailed)
+    (failed,) = stage.emitted(TaskRunFailed)
     assert (failed.task_name, failed.duration) == ("slow", 20_000)
     assert failed.error.startswith("TimeoutError")
     assert failed.next_retry_at == at(10, 5, 20)
@@ -85,7 +85,7 @@ async def test_a_callback_that_will_not_be_cancelled_is_waited_for(stage: Stage)
     await stage.clock.advance(seconds(21))
     await stage.clock.run(scheduler.stop())
     assert stage.ended() == [at(10, 0, 25)]
-    assert stage.told(TaskRunFailed)[0].error.startswith("TimeoutError")
+    assert stage.emitted(TaskRunFailed)[0].error.startswith("TimeoutError")
 
 
 async def test_without_settings_nothing_is_limited(stage: Stage) -> None:
@@ -93,7 +93,7 @@ async def test_without_settings_nothing_is_limited(stage: Stage) -> None:
     await stage.clock.advance(seconds(1))
     assert len(stage.starts) == 200
     await stage.clock.advance(timedelta(hours=9))
-    assert not stage.told(TaskRunFailed)
+    assert not stage.emitted(TaskRunFailed)
 
 
 async def test_many_due_tasks_are_claimed_in_batches(stage: Stage) -> None:
@@ -158,4 +158,4 @@ async def test_a_policy_of_ones_own_mixes_the_editions(quick: Stage) -> None:
     await scheduler.initialize([quick.task(cron="0,3 * * * *")])
     await quick.clock.advance(minutes(5))
     assert quick.started() == [at(10), at(10, 5)]
-    assert [event.scheduled_time for event in quick.told(TaskRunStarted)] == [at(10), at(10, 3)]
+    assert [event.scheduled_time for event in quick.emitted(TaskRunStarted)] == [at(10), at(10, 3)]

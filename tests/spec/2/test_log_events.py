@@ -112,9 +112,9 @@ async def test_every_event_has_its_level_and_its_required_fields(
     story: Sequence[Record], name: str
 ) -> None:
     level, required = CONTRACT[name]
-    told = [record for record in story if record[0] == name]
-    assert told
-    for _, at_level, fields, _ in told:
+    found = [record for record in story if record[0] == name]
+    assert found
+    for _, at_level, fields, _ in found:
         assert at_level == level
         for field, kind in required.items():
             assert type(fields[field]) is kind, field
@@ -125,10 +125,10 @@ async def test_every_event_has_its_level_and_its_required_fields(
 async def test_times_are_iso_8601_in_utc(story: Sequence[Record]) -> None:
     fields = {"scheduledTime", "actualTime", "nextRetryAt", "pollTime", "lastExecutionTime"}
     seen = set()
-    for _, _, told, _ in story:
-        for field in fields & told.keys():
+    for _, _, found, _ in story:
+        for field in fields & found.keys():
             seen.add(field)
-            assert re.fullmatch(ISO, told[field]), told
+            assert re.fullmatch(ISO, found[field]), found
     assert seen == fields
 
 
@@ -145,8 +145,8 @@ async def test_a_message_is_one_line_that_begins_with_the_name(story: Sequence[R
 
 
 async def test_the_values_of_a_run_are_right(story: Sequence[Record]) -> None:
-    told = [(name, fields) for name, _, fields, _ in story if fields.get("taskName") == "retried"]
-    runs = [it for it in told if it[0].startswith(("TaskRun", "TaskRetry"))]
+    found = [(name, fields) for name, _, fields, _ in story if fields.get("taskName") == "retried"]
+    runs = [it for it in found if it[0].startswith(("TaskRun", "TaskRetry"))]
     assert runs == [
         (
             "TaskRunStarted",
@@ -202,11 +202,11 @@ async def test_the_events_of_a_task_come_in_causal_order(story: Sequence[Record]
 async def test_a_poll_reports_what_it_did(quick: Stage) -> None:
     await quick.scheduler().initialize([quick.task("a"), quick.task("b", "1 * * * *")])
     await quick.clock.advance(minutes(1))
-    assert [event.fields() for event in quick.told(events.PollStarted)][-1] == {
+    assert [event.fields() for event in quick.emitted(events.PollStarted)][-1] == {
         "pollTime": "2027-01-04T10:01:00Z",
         "scheduledTaskCount": 2,
     }
-    polls = [event for event in quick.told(events.PollCompleted) if event.tasks_executed]
+    polls = [event for event in quick.emitted(events.PollCompleted) if event.tasks_executed]
     assert [(poll.poll_time, poll.tasks_executed) for poll in polls] == [
         (at(10), 1),
         (at(10, 1), 2),
@@ -222,11 +222,11 @@ async def test_names_and_errors_of_users_are_escaped_in_the_message(
     error = ValueError("two\nlines \x1b[31m and \u2028 more")
     await quick.scheduler().initialize([quick.task(name, fails=[error])])
     await quick.clock.advance(seconds(1))
-    told = records(caplog)
-    failed = next(record for record in told if record[0] == "TaskRunFailed")
+    found = records(caplog)
+    failed = next(record for record in found if record[0] == "TaskRunFailed")
     assert failed[2]["taskName"] == name
     assert failed[2]["error"] == f"ValueError: {error}"
-    for _, _, _, message in told:
+    for _, _, _, message in found:
         assert message.isprintable()
     assert "evil \\u202e name \\u200b" in failed[3]
 
@@ -245,7 +245,7 @@ async def test_an_orphan_that_never_ran_has_no_last_execution(quick: Stage) -> N
         quick.store, [{"name": "a", "cronExpression": "0 9 * * *", "retryDelayMs": 60_000}]
     )
     await quick.scheduler(POLLING).initialize([])
-    assert quick.told(events.TaskOrphaned)[0].fields() == {
+    assert quick.emitted(events.TaskOrphaned)[0].fields() == {
         "taskName": "a",
         "lastExecutionTime": None,
         "schedulerIdentifier": None,
@@ -264,7 +264,7 @@ async def test_both_editions_report_a_first_start_alike(
         "TasksOverridden",
         "SchedulerInitializationCompleted",
     ]
-    assert quick.told(events.TaskScheduled)[0].fields() == {
+    assert quick.emitted(events.TaskScheduled)[0].fields() == {
         "taskName": "a",
         "cronExpression": "0 12 * * *",
         "retryDelayMs": 300_000,

@@ -40,8 +40,8 @@ async def test_an_identical_list_changes_nothing(stage: Stage) -> None:
         await again
         assert state_of(scheduler) is SchedulerState.RUNNING
     assert await stage.documents() == before
-    assert len(stage.told(SchedulerReinitializationStarted)) == 3
-    assert len(stage.told(TaskPreserved)) == 3
+    assert len(stage.emitted(SchedulerReinitializationStarted)) == 3
+    assert len(stage.emitted(TaskPreserved)) == 3
     await stage.clock.advance_to(at(10, 4))
     assert stage.started() == [at(10), at(10, 1, 30), at(10, 3)]
 
@@ -60,7 +60,7 @@ async def test_a_changed_list_is_followed_without_a_stop(stage: Stage) -> None:
     assert stage.started("removed") == []
     assert stage.started("added") == [at(10, 1, 30), at(10, 2), at(10, 3)]
     assert sorted(await stage.documents()) == ["added", "changed", "kept"]
-    assert [event.task_name for event in stage.told(TaskOverridden)] == ["changed"]
+    assert [event.task_name for event in stage.emitted(TaskOverridden)] == ["changed"]
 
 
 async def test_a_running_task_goes_on_and_is_not_started_again(stage: Stage) -> None:
@@ -201,9 +201,9 @@ async def test_stop_waits_for_a_repeated_initialize(stage: Stage) -> None:
     await stage.clock.run(asyncio.gather(again, scheduler.stop()))
     await stage.clock.advance(minutes(5))
     assert state_of(scheduler) is SchedulerState.STOPPED
-    completed = stage.told(SchedulerInitializationCompleted)[-1]
+    completed = stage.emitted(SchedulerInitializationCompleted)[-1]
     assert (completed.scheduled_count, completed.skipped_count) == (0, 1)
-    assert [event.task_name for event in stage.told(TaskSkipped)] == ["b"]
+    assert [event.task_name for event in stage.emitted(TaskSkipped)] == ["b"]
     assert stage.starts == []
     assert list(await stage.documents()) == ["b"]
 

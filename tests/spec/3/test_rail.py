@@ -121,11 +121,11 @@ async def test_after_downtime_a_series_catches_up_once_and_learns_what_it_missed
 ) -> None:
     await stage.rail.schedule_recurring("tick", {}, interval="1h")
     await stage.work_at(NOW + 5.5 * HOUR, NOW + 5.6 * HOUR, NOW + 6 * HOUR)
-    told = [
+    found = [
         (context.punctuality.missed_count, context.punctuality.is_catch_up, context.late_for)
         for context in stage.seen
     ]
-    assert told == [(5, True, 5.5 * HOUR), (0, False, timedelta(0))]
+    assert found == [(5, True, 5.5 * HOUR), (0, False, timedelta(0))]
 
 
 @pytest.mark.parametrize(

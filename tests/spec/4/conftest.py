@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from pymongo import AsyncMongoClient
 from tests.conftest import STORES
-from tests.spec.poller_stage import CollectionShelf, RecordShelf, SpecStage, TableShelf
+from tests.spec.poller_stage import CollectionStorage, RecordStorage, SpecStage, TableStorage
 from tests.unit.poller.polling import NOW
 
 from rota import open_store
@@ -34,9 +34,9 @@ async def _make(request: pytest.FixtureRequest, folder: Path, stack: AsyncExitSt
     if request.param == "collection":
         client: AsyncMongoClient[Any] = AsyncMongoClient(request.getfixturevalue("mongo_url"))
         collection = (await stack.enter_async_context(client)).get_default_database()["jobs"]
-        store = MongoCollectionStore(collection, **CollectionShelf.PATHS)
+        store = MongoCollectionStore(collection, **CollectionStorage.PATHS)
         made = SpecStage(store, clock)
-        made.shelf = CollectionShelf(collection)
+        made.storage = CollectionStorage(collection)
         return made
     if request.param == "table":
         return await _make_table(request.getfixturevalue("postgres_database"), clock, stack)
@@ -44,14 +44,14 @@ async def _make(request: pytest.FixtureRequest, folder: Path, stack: AsyncExitSt
     opened = await open_store(url or request.getfixturevalue(f"{request.param}_url"))
     jobs = PolledJobs(await stack.enter_async_context(opened), clock=clock)
     made = SpecStage(jobs, clock)
-    made.shelf = RecordShelf(jobs)
+    made.storage = RecordStorage(jobs)
     return made
 
 
 async def _make_table(url: str, clock: VirtualClock, stack: AsyncExitStack) -> SpecStage:
     pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=1, max_size=4))
-    shelf = TableShelf(pool, f"test_{token_hex(6)}.jobs")
-    await shelf.create()
-    made = SpecStage(SqlTableStore(pool, shelf.table, **TableShelf.COLUMNS), clock)
-    made.shelf = shelf
+    storage = TableStorage(pool, f"test_{token_hex(6)}.jobs")
+    await storage.create()
+    made = SpecStage(SqlTableStore(pool, storage.table, **TableStorage.COLUMNS), clock)
+    made.storage = storage
     return made

@@ -77,8 +77,8 @@ async def test_fields_may_lie_anywhere_and_all_others_are_kept(
     stage = await polled(store)
     (job,) = stage.jobs
     assert job.payload == document
-    told = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
-    assert told == (NOW, "0 * * * *", NOW + DAY, True)
+    found = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert found == (NOW, "0 * * * *", NOW + DAY, True)
     document["meta"]["cron"]["at"] = NOW + HOUR  # type: ignore[index]  # it is a document
     assert await collection.find_one({}) == document
 
@@ -92,8 +92,8 @@ async def test_a_document_with_the_default_fields_is_read_and_written(
     job, other = [await store.lock_next(NOW + MINUTE, NOW) for _ in range(2)]
     assert job is not None
     assert other is not None
-    told = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
-    assert told == (NOW, "0 * * * *", NOW + DAY, True)
+    found = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert found == (NOW, "0 * * * *", NOW + DAY, True)
     assert (other.interval, other.repeat_until, other.auto_remove) == (None, None, False)
     assert await store.update(other, JobUpdate(sleep_until=NOW + HOUR, auto_remove=True), NOW)
     left = await collection.find_one({"_id": 2})
@@ -284,7 +284,7 @@ def test_without_the_driver_the_error_says_what_to_install() -> None:
         "try:\n    import rota.poller.mongo\n"
         "except MissingExtraError as error:\n    print(error)"
     )
-    told = subprocess.run(
+    found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pip install 'rota[mongo]'" in told.stdout
+    assert "pip install 'rota[mongo]'" in found.stdout

@@ -41,19 +41,19 @@ def decode(documents: Sequence[Any]) -> list[Any]:
 
 def read_options(case: dict[str, Any]) -> tuple[FieldPaths, PollerOptions]:
     """The options of mongodb-cron in Rota's words."""
-    told = case.get("options", {})
+    found = case.get("options", {})
     paths = {"sleepUntil": "sleep_until", "interval": "interval"} | {
         "repeatUntil": "repeat_until",
         "autoRemove": "auto_remove",
     }
     delays = {"reprocessDelay": "reprocess_delay", "lockDuration": "lock_duration"}
     fields: Any = {
-        f"{ours}_field": told[f"{theirs}FieldPath"]
+        f"{ours}_field": found[f"{theirs}FieldPath"]
         for theirs, ours in paths.items()
-        if f"{theirs}FieldPath" in told
+        if f"{theirs}FieldPath" in found
     }
     options: Any = {
-        ours: told[theirs] * MILLISECOND for theirs, ours in delays.items() if theirs in told
+        ours: found[theirs] * MILLISECOND for theirs, ours in delays.items() if theirs in found
     }
     return fields, options
 

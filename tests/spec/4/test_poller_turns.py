@@ -149,9 +149,9 @@ async def test_a_job_recurs_in_its_own_zone_or_in_the_pollers(
         a_polled(2, interval="0 9 * * *", zone="Asia/Kolkata"),
     ]
     await stage.play(SECOND, zone=ZoneInfo("Europe/London"))
-    told = [update.sleep_until for _, update in store.updates]
+    found = [update.sleep_until for _, update in store.updates]
     day = NOW.replace(hour=0) + timedelta(days=1)
-    assert told == [day + 8 * HOUR, day + 3 * HOUR + 30 * MINUTE]
+    assert found == [day + 8 * HOUR, day + 3 * HOUR + 30 * MINUTE]
     await stage.close()
 
 

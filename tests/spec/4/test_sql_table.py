@@ -92,8 +92,8 @@ async def test_a_poller_gets_the_whole_row_and_writes_one_column(table: Table) -
     stage = await polled(SqlTableStore(table.pool, table.name))
     (job,) = stage.jobs
     assert (job.id, job.payload) == (1, before)
-    told = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
-    assert told == (NOW, "0 * * * *", NOW + DAY, True)
+    found = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert found == (NOW, "0 * * * *", NOW + DAY, True)
     assert await table.rows() == [before | {"sleep_until": NOW + HOUR}]
 
 
@@ -277,7 +277,7 @@ def test_without_the_driver_the_error_says_what_to_install() -> None:
         "try:\n    import rota.poller.sql\n"
         "except MissingExtraError as error:\n    print(error)"
     )
-    told = subprocess.run(
+    found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pip install 'rota[postgres]'" in told.stdout
+    assert "pip install 'rota[postgres]'" in found.stdout

@@ -55,7 +55,7 @@ def test_the_last_outcome_of_each_task_is_shown() -> None:
 
 def test_the_audit_is_worded_without_details() -> None:
     board = make_board()
-    told: list[tuple[Event, str | None]] = [
+    found: list[tuple[Event, str | None]] = [
         (
             TaskRunStarted(task_name="a", scheduled_time=NOW, actual_time=NOW),
             "a started, 0 ms late",
@@ -69,7 +69,7 @@ def test_the_audit_is_worded_without_details() -> None:
         (SchedulerStopped(), "scheduler stopped"),
         (TaskPreserved(task_name="a"), None),
     ]
-    for event, words in told:
+    for event, words in found:
         line = board.follow(event)
         assert (line and line.plain) == (words and f"12:00:30  {words}")
     assert "a failed" in draw(board)

@@ -90,10 +90,10 @@ async def work_a_little() -> None:
             raise ValueError("out of paper")
 
     async with await open_store("sqlite:///rota.db") as store:
-        worker, tally = Worker(store, {"print": work}, clock=clock), StatsRecorder(store, clock)
-        tally.follow(worker.events)
+        worker, recorder = Worker(store, {"print": work}, clock=clock), StatsRecorder(store, clock)
+        recorder.follow(worker.events)
         await worker.run_once()
-        await tally.flush()
+        await recorder.flush()
 
 
 def test_top_shows_the_last_minutes_at_once(rota: RunRota) -> None:

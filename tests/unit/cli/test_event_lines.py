@@ -53,9 +53,9 @@ def test_an_error_cannot_forge_a_log_line(*, as_json: bool) -> None:
 
 def test_as_json_it_is_one_line() -> None:
     (line,) = hear("colour", as_json=True)
-    told = json.loads(line)
-    assert told["message"] == "Request failed, incident 7"
-    assert told["exception"].endswith("ValueError: colour")
+    found = json.loads(line)
+    assert found["message"] == "Request failed, incident 7"
+    assert found["exception"].endswith("ValueError: colour")
 
 
 def test_an_alert_is_one_line() -> None:

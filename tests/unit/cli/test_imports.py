@@ -21,7 +21,7 @@ from rota.cli.import_report import (
     list_ours,
     write_program,
 )
-from rota.cli.import_sources import Imported, ImportedSchedule
+from rota.cli.import_rule import Imported, ImportedSchedule
 from rota.errors import InvalidInputError
 from rota.jobs import Recurrence, make_trigger
 from rota.schedules import DeclaredSchedule

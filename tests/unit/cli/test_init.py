@@ -16,9 +16,9 @@ def test_the_project_is_written_once_and_its_own_tests_pass(
     rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = rota("init", "shop")
-    assert told.status == 0
-    assert "rota up tasks:app --reload" in told.out
+    found = rota("init", "shop")
+    assert found.status == 0
+    assert "rota up tasks:app --reload" in found.out
     written = {"tasks.py", "test_tasks.py", "requirements.txt", "Dockerfile", "compose.yaml"}
     assert {path.name for path in (tmp_path / "shop").iterdir()} == written | {".dockerignore"}
     compose = yaml.safe_load((tmp_path / "shop/compose.yaml").read_text("utf-8"))

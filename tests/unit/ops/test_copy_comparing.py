@@ -34,8 +34,8 @@ async def test_both_are_read_at_the_same_time() -> None:
     for store in (source, target):
         await store.load(records, NOW)
     async with asyncio.timeout(5):
-        tally, differences = await compare(source, target, ignore)
-    assert (tally.job_count, differences) == (8, [])
+        recorder, differences = await compare(source, target, ignore)
+    assert (recorder.job_count, differences) == (8, [])
 
 
 class Endless(MemoryStore):

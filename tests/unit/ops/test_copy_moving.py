@@ -89,14 +89,14 @@ async def test_an_empty_store_is_copied_too() -> None:
 
 async def test_progress_is_reported() -> None:
     source, target = await filled(), SmallPortions()
-    told: dict[Phase, int] = dict.fromkeys(Phase, 0)
+    found: dict[Phase, int] = dict.fromkeys(Phase, 0)
 
     def note(phase: Phase, count: int) -> None:
-        told[phase] += count
+        found[phase] += count
 
     marked = await MarkedTarget.begin(target, "source")
     await copy_everything(source, target, marked, NOW, note)
-    assert told == dict.fromkeys(Phase, 11)
+    assert found == dict.fromkeys(Phase, 11)
 
 
 async def test_a_copy_that_dies_anywhere_goes_on_and_is_whole(
@@ -160,9 +160,9 @@ async def test_missing_and_extra_records_are_named() -> None:
     await target.load([KeptJob(extra)], NOW)
     with pytest.raises(CopyDiffersError) as caught:
         await copy(source, target)
-    told = caught.value.differences
-    assert any(each.endswith("is missing in the target") for each in told)
-    assert len(told) <= 10
+    found = caught.value.differences
+    assert any(each.endswith("is missing in the target") for each in found)
+    assert len(found) <= 10
     await source.load([KeptJob(a_job())], NOW)
     fresh = SmallPortions()
     await (await MarkedTarget.begin(fresh, "source")).advance(None, 0)

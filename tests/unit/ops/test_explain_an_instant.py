@@ -59,10 +59,10 @@ async def run(
 async def test_an_occurrence_to_come_will_run(
     store: MemoryStore, clock: VirtualClock, daily: str
 ) -> None:
-    told = await ask(store, clock, daily, NINE + 30 * timedelta(seconds=1))
-    assert (told.answer, told.next_at) == ("will run", NINE)
-    assert told.sentence == "It will run at Sat 2026-05-02 09:00:00 BST (08:00:00 UTC)."
-    assert "0 9 * * *" in words(told)
+    found = await ask(store, clock, daily, NINE + 30 * timedelta(seconds=1))
+    assert (found.answer, found.next_at) == ("will run", NINE)
+    assert found.sentence == "It will run at Sat 2026-05-02 09:00:00 BST (08:00:00 UTC)."
+    assert "0 9 * * *" in words(found)
     later = await ask(store, clock, daily, NINE + 10 * DAY)
     assert later.answer == "will run"
     assert "overlap" in codes(later)
@@ -71,10 +71,10 @@ async def test_an_occurrence_to_come_will_run(
 async def test_an_instant_that_is_not_an_occurrence_names_the_next_one(
     store: MemoryStore, clock: VirtualClock, daily: str
 ) -> None:
-    told = await ask(store, clock, daily, NINE + HOUR)
-    assert told.answer == "will not run"
-    assert "its rule has no occurrence then" in told.sentence
-    assert "Sun 2026-05-03 09:00:00 BST" in words(told)
+    found = await ask(store, clock, daily, NINE + HOUR)
+    assert found.answer == "will not run"
+    assert "its rule has no occurrence then" in found.sentence
+    assert "Sun 2026-05-03 09:00:00 BST" in words(found)
     past = await ask(store, clock, daily, NOW - MINUTE)
     assert past.answer == "did not run"
 
@@ -82,8 +82,8 @@ async def test_an_instant_that_is_not_an_occurrence_names_the_next_one(
 async def test_a_time_without_an_offset_is_on_the_clock_of_the_series(
     store: MemoryStore, clock: VirtualClock, daily: str
 ) -> None:
-    told = await ask(store, clock, daily, datetime(2026, 5, 2, 9))  # noqa: DTZ001 - a wall time
-    assert (told.answer, told.at) == ("will run", NINE)
+    found = await ask(store, clock, daily, datetime(2026, 5, 2, 9))  # noqa: DTZ001 - a wall time
+    assert (found.answer, found.at) == ("will run", NINE)
 
 
 async def test_a_skipped_wall_time_is_explained(
@@ -91,10 +91,10 @@ async def test_a_skipped_wall_time_is_explained(
 ) -> None:
     skipped = datetime(2027, 3, 28, 1, 30)  # noqa: DTZ001 - a wall time
     cron = await rail.schedule_recurring("a", {}, cron="30 1 * * *", tz="Europe/London")
-    told = await ask(store, clock, cron, skipped)
-    assert told.answer == "will not run"
-    assert told.sentence == "It will not run then: the clocks go forward past that time."
-    assert "does not exist in Europe/London" in words(told)
+    found = await ask(store, clock, cron, skipped)
+    assert found.answer == "will not run"
+    assert found.sentence == "It will not run then: the clocks go forward past that time."
+    assert "does not exist in Europe/London" in words(found)
     rule = await rail.schedule_recurring(
         "b", {}, rrule="FREQ=DAILY;BYHOUR=1;BYMINUTE=30;BYSECOND=0", tz="Europe/London"
     )
@@ -116,25 +116,25 @@ async def test_until_and_count_end_a_series(
 ) -> None:
     until = await rail.schedule_recurring("a", {}, interval="1h", until=NOW + 2 * HOUR)
     assert (await ask(store, clock, until, NOW + 2 * HOUR)).answer == "will run"
-    told = await ask(store, clock, until, NOW + 3 * HOUR)
-    assert (told.answer, codes(told)[0]) == ("will not run", "series_end")
+    found = await ask(store, clock, until, NOW + 3 * HOUR)
+    assert (found.answer, codes(found)[0]) == ("will not run", "series_end")
     counted = await rail.schedule_recurring("b", {}, interval="1h", count=3)
     assert (await ask(store, clock, counted, NOW + 2 * HOUR)).answer == "will run"
-    told = await ask(store, clock, counted, NOW + 3 * HOUR)
-    assert (told.answer, codes(told)[0]) == ("will not run", "series_end")
-    assert "3 occurrences left" in words(told)
+    found = await ask(store, clock, counted, NOW + 3 * HOUR)
+    assert (found.answer, codes(found)[0]) == ("will not run", "series_end")
+    assert "3 occurrences left" in words(found)
 
 
 async def test_a_paused_series_will_not_run_and_did_not(
     store: MemoryStore, clock: VirtualClock, rail: Rail, daily: str
 ) -> None:
     await rail.pause(daily, who="ada")
-    told = await ask(store, clock, daily, NINE)
-    assert (told.answer, codes(told)[0]) == ("will not run", "paused")
+    found = await ask(store, clock, daily, NINE)
+    assert (found.answer, codes(found)[0]) == ("will not run", "paused")
     await clock.jump_to(NINE + HOUR)
     await rail.resume(daily, who="ada")
-    told = await ask(store, clock, daily, NINE)
-    assert (told.answer, told.reasons[0].who) == ("did not run", "ada")
+    found = await ask(store, clock, daily, NINE)
+    assert (found.answer, found.reasons[0].who) == ("did not run", "ada")
 
 
 async def test_a_closed_gate_is_foreseen(
@@ -142,9 +142,9 @@ async def test_a_closed_gate_is_foreseen(
 ) -> None:
     window = Maintenance(from_at=NINE - HOUR, until=NINE + HOUR, reason="upgrade")
     await set_maintenance(store, EVERYTHING, window)
-    told = await ask(store, clock, daily, NINE)
-    assert (told.answer, told.next_at) == ("will run", NINE + HOUR)
-    assert "a gate will be closed until Sat 2026-05-02 10:00:00 BST" in told.sentence
+    found = await ask(store, clock, daily, NINE)
+    assert (found.answer, found.next_at) == ("will run", NINE + HOUR)
+    assert "a gate will be closed until Sat 2026-05-02 10:00:00 BST" in found.sentence
 
 
 async def test_a_run_is_remembered_and_found_from_any_job_of_its_series(
@@ -153,9 +153,9 @@ async def test_a_run_is_remembered_and_found_from_any_job_of_its_series(
     await run(store, clock, NINE)
     live = (await store.find("default")).items[0]
     for job_id in (daily, live.id):
-        told = await ask(store, clock, job_id, NINE)
-        assert (told.answer, told.reasons[0].job_id) == ("ran", daily)
-        assert "was done at Sat 2026-05-02 09:01:00 BST" in words(told)
+        found = await ask(store, clock, job_id, NINE)
+        assert (found.answer, found.reasons[0].job_id) == ("ran", daily)
+        assert "was done at Sat 2026-05-02 09:01:00 BST" in words(found)
     assert (await ask(store, clock, daily, NINE + DAY)).reasons[-1].job_id == live.id
 
 
@@ -164,10 +164,10 @@ async def test_an_occurrence_during_another_run_was_skipped(
 ) -> None:
     job_id = await rail.schedule_recurring("a", {}, interval="1h")
     await run(store, clock, NOW, lasting=150 * MINUTE)
-    told = await ask(store, clock, job_id, NOW + 2 * HOUR)
-    assert (told.answer, codes(told)[0]) == ("did not run", "overlap")
-    assert told.reasons[0].job_id == job_id
-    assert "until Fri 2026-05-01 14:30:00 UTC" in words(told)
+    found = await ask(store, clock, job_id, NOW + 2 * HOUR)
+    assert (found.answer, codes(found)[0]) == ("did not run", "overlap")
+    assert found.reasons[0].job_id == job_id
+    assert "until Fri 2026-05-01 14:30:00 UTC" in words(found)
     running = await ask(store, clock, job_id, NOW + 5 * MINUTE)
     assert running.answer == "did not run"
     assert "was done at" in running.reasons[0].text
@@ -176,14 +176,14 @@ async def test_an_occurrence_during_another_run_was_skipped(
 async def test_before_it_began_and_after_it_ended_nothing_ran(
     store: MemoryStore, clock: VirtualClock, rail: Rail, daily: str
 ) -> None:
-    told = await ask(store, clock, daily, NINE - 3 * DAY)
-    assert (told.answer, codes(told)[0]) == ("did not run", "later")
+    found = await ask(store, clock, daily, NINE - 3 * DAY)
+    assert (found.answer, codes(found)[0]) == ("did not run", "later")
     await rail.cancel(daily, who="ada")
     await clock.jump_to(NINE + DAY + HOUR)
-    told = await ask(store, clock, daily, NINE + DAY)
-    assert (told.answer, codes(told)[0]) == ("did not run", "series_end")
-    told = await ask(store, clock, daily, NINE + 5 * DAY)
-    assert (told.answer, codes(told)[0]) == ("will not run", "series_end")
+    found = await ask(store, clock, daily, NINE + DAY)
+    assert (found.answer, codes(found)[0]) == ("did not run", "series_end")
+    found = await ask(store, clock, daily, NINE + 5 * DAY)
+    assert (found.answer, codes(found)[0]) == ("will not run", "series_end")
 
 
 @pytest.mark.usefixtures("daily")
@@ -194,8 +194,8 @@ async def test_history_that_was_not_kept_is_unknown(
     await run(store, clock, NINE + DAY)
     await store.prune(NINE + DAY, 10)
     live = (await store.find("default")).items[0]
-    told = await ask(store, clock, live.id, NINE)
-    assert told.answer == "not known"
+    found = await ask(store, clock, live.id, NINE)
+    assert found.answer == "not known"
 
 
 async def test_a_job_that_does_not_recur_is_judged_by_its_attempts(
@@ -212,8 +212,8 @@ async def test_a_job_that_does_not_recur_is_judged_by_its_attempts(
     assert (await ask(store, clock, job.id, NOW + MINUTE)).answer == "running"
     await clock.jump_to(NOW + 3 * MINUTE)
     await store.apply([decide_fail(leased, "KeyError: 'x'", clock.now())], clock.now())
-    told = await ask(store, clock, job.id, NOW + 2 * MINUTE)
-    assert (told.answer, told.reasons[0].code) == ("ran", "attempt")
+    found = await ask(store, clock, job.id, NOW + 2 * MINUTE)
+    assert (found.answer, found.reasons[0].code) == ("ran", "attempt")
     leased = await lease(store, NOW + 4 * MINUTE)
     await store.apply([decide_discard(leased, "no", NOW + 4 * MINUTE)], NOW + 4 * MINUTE)
     assert (await ask(store, clock, job.id, NOW + HOUR)).answer == "will not run"

@@ -45,8 +45,8 @@ async def test_a_completed_job_ran(store: MemoryStore, clock: VirtualClock) -> N
     await store.insert([job], NOW)
     (leased,) = await lease(store)
     await store.apply([decide_complete(leased, NOW)], NOW)
-    told = await ask(store, clock, job.id)
-    assert (told.answer, only(told, "succeeded").at) == ("ran", NOW)
+    found = await ask(store, clock, job.id)
+    assert (found.answer, only(found, "succeeded").at) == ("ran", NOW)
 
 
 async def test_the_attempt_that_succeeded_has_its_worker_start_end_and_duration(
@@ -66,14 +66,14 @@ async def test_a_dead_letter_has_its_error_and_every_attempt(
 ) -> None:
     job = a_job(due_at=NOW, retry_policy=ONCE)
     await fail(store, job)
-    told = await ask(store, clock, job.id)
-    assert told.answer == "failed"
+    found = await ask(store, clock, job.id)
+    assert found.answer == "failed"
     assert (
-        told.sentence
+        found.sentence
         == "It failed for good at Fri 2026-05-01 12:00:00 UTC: its only attempt has failed."
     )
-    assert only(told, "exhausted").text == "The last error was: KeyError: 'x'."
-    assert only(told, "attempt").who == "anna"
+    assert only(found, "exhausted").text == "The last error was: KeyError: 'x'."
+    assert only(found, "attempt").who == "anna"
 
 
 async def test_a_retried_job_and_its_replacement_name_each_other(
@@ -92,9 +92,9 @@ async def test_a_discard_differs_from_exhaustion(store: MemoryStore, clock: Virt
     await store.insert([job], NOW)
     (leased,) = await lease(store)
     await store.apply([decide_discard(leased, "no such user", NOW)], NOW)
-    told = await ask(store, clock, job.id)
-    assert "its handler discarded it" in told.sentence
-    assert "no such user" in only(told, "discarded").text
+    found = await ask(store, clock, job.id)
+    assert "its handler discarded it" in found.sentence
+    assert "no such user" in only(found, "discarded").text
 
 
 async def test_a_cancelled_job_names_who_and_why(
@@ -102,9 +102,9 @@ async def test_a_cancelled_job_names_who_and_why(
 ) -> None:
     job_id = await rail.schedule_once("send", {}, run_at=NOW)
     await rail.cancel(job_id, who="ada", why="not any more")
-    told = await ask(store, clock, job_id)
-    cancelled = only(told, "cancelled")
-    assert (told.answer, cancelled.who) == ("cancelled", "ada")
+    found = await ask(store, clock, job_id)
+    cancelled = only(found, "cancelled")
+    assert (found.answer, cancelled.who) == ("cancelled", "ada")
     assert "not any more" in cancelled.text
 
 
@@ -117,10 +117,10 @@ async def test_a_blocked_job_names_a_distant_failure(
     await store.insert([root, middle, leaf], NOW)
     (leased,) = await lease(store)
     await store.apply([decide_fail(leased, "KeyError: 'x'", NOW)], NOW)
-    told = await ask(store, clock, leaf.id)
-    assert told.answer == "will not run"
-    assert only(told, "blocked").job_id == root.id
-    assert "extract" in only(told, "blocked").text
+    found = await ask(store, clock, leaf.id)
+    assert found.answer == "will not run"
+    assert only(found, "blocked").job_id == root.id
+    assert "extract" in only(found, "blocked").text
 
 
 async def test_the_end_of_a_series_has_its_reason(
@@ -129,8 +129,8 @@ async def test_the_end_of_a_series_has_its_reason(
     await rail.schedule_recurring("digest", {}, interval="1h", count=1)
     (leased,) = await lease(store)
     await store.apply([decide_complete(leased, NOW)], NOW)
-    told = await ask(store, clock, leased.id)
-    assert "as often as its count says" in only(told, "series_end").text
+    found = await ask(store, clock, leased.id)
+    assert "as often as its count says" in only(found, "series_end").text
 
 
 async def test_a_series_that_goes_on_names_the_next_job(
@@ -139,9 +139,9 @@ async def test_a_series_that_goes_on_names_the_next_job(
     await rail.schedule_recurring("digest", {}, interval="1h")
     (leased,) = await lease(store)
     (applied,) = await store.apply([decide_complete(leased, NOW)], NOW)
-    told = await ask(store, clock, leased.id)
+    found = await ask(store, clock, leased.id)
     assert applied.successor is not None
-    following = only(told, "next_occurrence")
+    following = only(found, "next_occurrence")
     assert (following.job_id, following.at) == (
         applied.successor.id,
         NOW + timedelta(hours=1),

@@ -51,9 +51,9 @@ async def test_a_pending_job_names_the_jobs_it_waits_for(
     parents = [a_job(name="extract", due_at=NOW + HOUR), a_job(name="load")]
     child = a_job(dependencies=[job.id for job in parents])
     await store.insert([*parents, child], NOW)
-    told = await ask(store, clock, child.id)
-    assert told.answer == "waits"
-    named = {reason.job_id: reason.text for reason in told.reasons if reason.code == "dependency"}
+    found = await ask(store, clock, child.id)
+    assert found.answer == "waits"
+    named = {reason.job_id: reason.text for reason in found.reasons if reason.code == "dependency"}
     assert set(named) == {job.id for job in parents}
     assert "extract" in named[parents[0].id]
     assert "ready, due at Fri 2026-05-01 13:00:00 UTC" in named[parents[0].id]
@@ -64,21 +64,21 @@ async def test_a_due_job_that_nothing_holds_waits_for_a_worker(
 ) -> None:
     job = a_job(due_at=NOW - HOUR)
     await store.insert([job], NOW)
-    told = await ask(store, clock, job.id)
-    assert told.answer == "due"
-    assert only(told, "due").at == NOW - HOUR
-    assert "for 1 hour" in only(told, "due").text
-    assert only(told, "no_worker").text == "No worker is known to run on this store."
-    assert told.sentence == "It is due, but no worker takes it."
+    found = await ask(store, clock, job.id)
+    assert found.answer == "due"
+    assert only(found, "due").at == NOW - HOUR
+    assert "for 1 hour" in only(found, "due").text
+    assert only(found, "no_worker").text == "No worker is known to run on this store."
+    assert found.sentence == "It is due, but no worker takes it."
 
 
 async def test_a_job_asked_for_later_will_run_then(store: MemoryStore, clock: VirtualClock) -> None:
     job = a_job(due_at=NOW + 26 * HOUR)
     await store.insert([job], NOW)
-    told = await ask(store, clock, job.id)
-    assert (told.answer, told.next_at) == ("will run", NOW + 26 * HOUR)
-    assert told.sentence == "It will run at Sat 2026-05-02 14:00:00 UTC, in 1 day 2 hours."
-    assert only(told, "later").at == NOW + 26 * HOUR
+    found = await ask(store, clock, job.id)
+    assert (found.answer, found.next_at) == ("will run", NOW + 26 * HOUR)
+    assert found.sentence == "It will run at Sat 2026-05-02 14:00:00 UTC, in 1 day 2 hours."
+    assert only(found, "later").at == NOW + 26 * HOUR
 
 
 async def test_a_retry_says_its_number_its_error_and_its_backoff(
@@ -89,14 +89,14 @@ async def test_a_retry_says_its_number_its_error_and_its_backoff(
     await lease(store, clock)
     (leased,) = (await store.get("default", [job.id])).values()
     await store.apply([decide_fail(leased, "ValueError: no\nmore", NOW)], NOW)
-    told = await ask(store, clock, job.id)
-    retry = only(told, "retry")
-    assert told.answer == "will run"
+    found = await ask(store, clock, job.id)
+    retry = only(found, "retry")
+    assert found.answer == "will run"
     assert "Attempt 1 of 5 failed" in retry.text
     assert "ValueError: no." in retry.text
     assert "after 20 seconds (exponential backoff)" in retry.text
-    assert retry.until == NOW + timedelta(seconds=20) == told.next_at
-    assert [reason.code for reason in told.reasons if reason.code == "snoozed"] == []
+    assert retry.until == NOW + timedelta(seconds=20) == found.next_at
+    assert [reason.code for reason in found.reasons if reason.code == "snoozed"] == []
 
 
 async def test_a_deferral_says_which_gate_and_until_when(
@@ -107,9 +107,9 @@ async def test_a_deferral_says_which_gate_and_until_when(
     await lease(store, clock)
     (leased,) = (await store.get("default", [job.id])).values()
     await store.apply([decide_defer(leased, NOW + HOUR, "quiet hours", NOW)], NOW)
-    told = await ask(store, clock, job.id)
-    assert only(told, "deferred").until == NOW + HOUR
-    assert "quiet hours" in only(told, "deferred").text
+    found = await ask(store, clock, job.id)
+    assert only(found, "deferred").until == NOW + HOUR
+    assert "quiet hours" in only(found, "deferred").text
 
 
 async def test_a_snooze_differs_from_a_retry(store: MemoryStore, clock: VirtualClock) -> None:
@@ -118,8 +118,8 @@ async def test_a_snooze_differs_from_a_retry(store: MemoryStore, clock: VirtualC
     await lease(store, clock)
     (leased,) = (await store.get("default", [job.id])).values()
     await store.apply([decide_snooze(leased, HOUR, NOW)], NOW)
-    told = await ask(store, clock, job.id)
-    assert only(told, "snoozed").until == NOW + HOUR
+    found = await ask(store, clock, job.id)
+    assert only(found, "snoozed").until == NOW + HOUR
 
 
 async def test_a_closed_gate_names_its_reopening(store: MemoryStore, clock: VirtualClock) -> None:
@@ -127,11 +127,11 @@ async def test_a_closed_gate_names_its_reopening(store: MemoryStore, clock: Virt
     await store.insert([job], NOW)
     window = Maintenance(until=NOW + HOUR, reason="upgrade")
     await set_maintenance(store, EVERYTHING, window)
-    told = await ask(store, clock, job.id)
-    gate = only(told, "gate")
-    assert (gate.until, told.next_at) == (NOW + HOUR, NOW + HOUR)
+    found = await ask(store, clock, job.id)
+    gate = only(found, "gate")
+    assert (gate.until, found.next_at) == (NOW + HOUR, NOW + HOUR)
     assert "maintenance: upgrade" in gate.text
-    assert told.sentence == "It is due, but a gate is closed to it."
+    assert found.sentence == "It is due, but a gate is closed to it."
 
 
 async def test_quiet_hours_are_explained_with_their_uncertainty(
@@ -141,9 +141,9 @@ async def test_quiet_hours_are_explained_with_their_uncertainty(
     await set_quiet_hours(store, "default", hours)
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
-    told = await ask(store, clock, job.id)
-    assert only(told, "gate").text.startswith("If jobs of its kind notify people")
-    assert only(told, "gate").until == NOW + 2 * HOUR
+    found = await ask(store, clock, job.id)
+    assert only(found, "gate").text.startswith("If jobs of its kind notify people")
+    assert only(found, "gate").until == NOW + 2 * HOUR
 
 
 async def test_a_gate_that_will_be_closed_at_the_due_time_is_predicted(
@@ -153,9 +153,9 @@ async def test_a_gate_that_will_be_closed_at_the_due_time_is_predicted(
     await set_maintenance(store, EVERYTHING, window)
     job = a_job(due_at=NOW + 2 * HOUR)
     await store.insert([job], NOW)
-    told = await ask(store, clock, job.id)
-    assert told.next_at == NOW + 3 * HOUR
-    assert "a gate will be closed until Fri 2026-05-01 15:00:00 UTC" in told.sentence
+    found = await ask(store, clock, job.id)
+    assert found.next_at == NOW + 3 * HOUR
+    assert "a gate will be closed until Fri 2026-05-01 15:00:00 UTC" in found.sentence
 
 
 async def test_a_full_limit_and_a_spent_rate_are_named(
@@ -168,11 +168,11 @@ async def test_a_full_limit_and_a_spent_rate_are_named(
     await set_limit(store, Limit(tenant="default", rate=rate), clock=clock)
     request = LeaseRequest(worker="anna", limit=1, lease_for=MINUTE)
     assert len((await LimitWatch(store).lease(request, NOW)).jobs) == 1
-    told = await ask(store, clock, waiting.id)
-    assert only(told, "limit").text == (
+    found = await ask(store, clock, waiting.id)
+    assert only(found, "limit").text == (
         "A limit is reached: queue default may run 1 at once, and that many are running."
     )
-    assert only(told, "rate").until == NOW + HOUR
+    assert only(found, "rate").until == NOW + HOUR
 
 
 async def test_a_limit_of_one_tenant_does_not_affect_others(
@@ -181,8 +181,8 @@ async def test_a_limit_of_one_tenant_does_not_affect_others(
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
     await set_limit(store, Limit(tenant="other", running=0), clock=clock)
-    told = await ask(store, clock, job.id)
-    assert [reason for reason in told.reasons if reason.code == "limit"] == []
+    found = await ask(store, clock, job.id)
+    assert [reason for reason in found.reasons if reason.code == "limit"] == []
 
 
 async def test_a_running_job_names_its_worker_and_its_lease(
@@ -191,12 +191,12 @@ async def test_a_running_job_names_its_worker_and_its_lease(
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
     await lease(store, clock)
-    told = await ask(store, clock, job.id)
-    held = only(told, "lease")
-    assert (told.answer, held.who, held.until) == ("running", "anna", NOW + MINUTE)
+    found = await ask(store, clock, job.id)
+    held = only(found, "lease")
+    assert (found.answer, held.who, held.until) == ("running", "anna", NOW + MINUTE)
     await clock.jump_to(NOW + HOUR)
-    told = await ask(store, clock, job.id)
-    assert (told.answer, only(told, "stalled").who) == ("stalled", "anna")
+    found = await ask(store, clock, job.id)
+    assert (found.answer, only(found, "stalled").who) == ("stalled", "anna")
 
 
 async def test_a_paused_series_names_who_paused_it_and_why(
@@ -204,9 +204,9 @@ async def test_a_paused_series_names_who_paused_it_and_why(
 ) -> None:
     job_id = await rail.schedule_recurring("digest", {}, cron="0 9 * * *", tz="Europe/London")
     await rail.pause(job_id, who="ada", why="too many mails")
-    told = await ask(store, clock, job_id)
-    paused = only(told, "paused")
-    assert (told.answer, paused.who) == ("waits", "ada")
+    found = await ask(store, clock, job_id)
+    paused = only(found, "paused")
+    assert (found.answer, paused.who) == ("waits", "ada")
     assert "too many mails" in paused.text
 
 
@@ -220,8 +220,8 @@ async def test_run_now_records_who_asked(
     moved_id = await rail.schedule_once("send", {}, run_at=NOW + HOUR)
     await clock.advance(MINUTE)
     await rail.reschedule(moved_id, NOW + 2 * HOUR, who="bob")
-    told = await ask(store, clock, moved_id)
-    assert (told.answer, only(told, "moved").who) == ("will run", "bob")
+    found = await ask(store, clock, moved_id)
+    assert (found.answer, only(found, "moved").who) == ("will run", "bob")
 
 
 async def test_an_occurrence_shows_its_rule_zone_and_dst_notes(
@@ -233,11 +233,11 @@ async def test_an_occurrence_shows_its_rule_zone_and_dst_notes(
         rrule="FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=28;BYHOUR=1;BYMINUTE=30;BYSECOND=0",
         tz="Europe/London",
     )
-    told = await ask(store, clock, job_id)
-    assert "Europe/London" in only(told, "occurrence").text
-    assert only(told, "occurrence").at == datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
-    assert "clocks go forward: moved from 01:30" in only(told, "clock_change").text
-    assert only(told, "next_occurrence").at == datetime(2028, 3, 28, 0, 30, tzinfo=UTC)
+    found = await ask(store, clock, job_id)
+    assert "Europe/London" in only(found, "occurrence").text
+    assert only(found, "occurrence").at == datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
+    assert "clocks go forward: moved from 01:30" in only(found, "clock_change").text
+    assert only(found, "next_occurrence").at == datetime(2028, 3, 28, 0, 30, tzinfo=UTC)
 
 
 async def test_a_late_occurrence_reports_what_it_covers(
@@ -245,9 +245,9 @@ async def test_a_late_occurrence_reports_what_it_covers(
 ) -> None:
     job_id = await rail.schedule_recurring("digest", {}, interval="1h")
     await clock.jump_to(NOW + 3 * HOUR + MINUTE)
-    told = await ask(store, clock, job_id)
-    assert "3 occurrences" in only(told, "missed").text
-    assert only(told, "catch_up").at == NOW
+    found = await ask(store, clock, job_id)
+    assert "3 occurrences" in only(found, "missed").text
+    assert only(found, "catch_up").at == NOW
 
 
 async def test_a_job_of_another_tenant_is_not_there(
@@ -264,8 +264,8 @@ async def test_a_job_of_another_tenant_is_not_there(
 async def test_it_reads_as_a_text(store: MemoryStore, clock: VirtualClock) -> None:
     job = a_job(due_at=NOW + HOUR, status=JobStatus.READY)
     await store.insert([job], NOW)
-    told = await ask(store, clock, job.id)
-    assert str(told) == (
+    found = await ask(store, clock, job.id)
+    assert str(found) == (
         "It will run at Fri 2026-05-01 13:00:00 UTC, in 1 hour.\n"
         "- That is the requested time.\n"
         "- No worker is known to run on this store."

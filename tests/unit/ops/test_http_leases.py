@@ -27,7 +27,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def desk(store: MemoryStore, clock: VirtualClock) -> HttpLeases:
+def leases(store: MemoryStore, clock: VirtualClock) -> HttpLeases:
     return HttpLeases(store, clock, Random(1))
 
 
@@ -36,7 +36,7 @@ async def kept(store: MemoryStore, job: Job) -> Job:
 
 
 async def test_a_disconnect_while_waiting_leaves_the_job_to_others(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     gone = asyncio.Event()
 
@@ -44,7 +44,7 @@ async def test_a_disconnect_while_waiting_leaves_the_job_to_others(
         await gone.wait()
 
     wish = HttpLeaseRequest(worker="w", wait_for=timedelta(seconds=30))
-    waiting = asyncio.create_task(desk.lease("default", wish, hung_up))
+    waiting = asyncio.create_task(leases.lease("default", wish, hung_up))
     await clock.advance(timedelta(seconds=1))
     gone.set()
     assert await asyncio.wait_for(waiting, 5) == []
@@ -54,7 +54,7 @@ async def test_a_disconnect_while_waiting_leaves_the_job_to_others(
 
 
 async def test_a_job_leased_for_a_disconnected_caller_is_released(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
@@ -72,29 +72,29 @@ async def test_a_job_leased_for_a_disconnected_caller_is_released(
     async def hung_up() -> None:
         await gone.wait()
 
-    assert await desk.lease("default", HttpLeaseRequest(worker="w"), hung_up) == []
+    assert await leases.lease("default", HttpLeaseRequest(worker="w"), hung_up) == []
     now_kept = await kept(store, job)
     assert (now_kept.status, now_kept.attempt_count) == (JobStatus.READY, 0)
 
 
 async def test_leases_that_ran_out_are_swept_for_all_tenants(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     jobs = [a_job(due_at=NOW, tenant=tenant) for tenant in ("a", "b")]
     await store.insert(jobs, NOW)
     await store.lease(LeaseRequest(worker="w", limit=10, lease_for=MINUTE), NOW)
-    assert await desk.sweep() == 0
+    assert await leases.sweep() == 0
     await clock.advance(2 * MINUTE)
-    assert await desk.sweep() == 2
+    assert await leases.sweep() == 2
     assert [(await kept(store, job)).loss_count for job in jobs] == [1, 1]
 
 
 async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     wish = HttpLeaseRequest(worker="w", queues=("mail",))
     for _ in range(4):
-        await desk.lease("default", wish)
+        await leases.lease("default", wish)
         await clock.advance(timedelta(seconds=20))
     (seen,) = await list_workers(store, clock.now())
     assert (seen.id, seen.started_at, seen.tenants) == ("w", NOW, ("default",))
@@ -103,13 +103,13 @@ async def test_a_worker_that_keeps_asking_is_seen_and_then_forgotten(
 
 
 async def test_a_worker_over_http_shows_the_settings_of_its_requests(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     own = HttpLeaseRequest(worker="own", limit=3, lease_for=2 * MINUTE, kinds=("mail",))
-    await desk.lease("default", own)
+    await leases.lease("default", own)
     more = HttpLeaseRequest(worker="more", limit=2, concurrency=8, wait_for=timedelta(seconds=1))
     async with asyncio.TaskGroup() as group:
-        group.create_task(desk.lease("default", more))
+        group.create_task(leases.lease("default", more))
         await clock.advance(timedelta(seconds=2))
     shown = {it.id: it for it in await list_workers(store, clock.now())}
     assert (shown["own"].kinds, shown["own"].concurrency) == (("mail",), 3)
@@ -119,25 +119,27 @@ async def test_a_worker_over_http_shows_the_settings_of_its_requests(
     assert (shown["more"].poll_ms, shown["more"].lease_ms) == (poll_ms, 60_000)
 
 
-async def test_a_lease_of_an_invalid_length_is_refused(desk: HttpLeases) -> None:
+async def test_a_lease_of_an_invalid_length_is_refused(leases: HttpLeases) -> None:
     with pytest.raises(InvalidInputError, match="lease_seconds"):
         HttpLeaseRequest(worker="w", lease_for=timedelta(0))
     with pytest.raises(InvalidInputError, match="lease_seconds"):
-        await desk.extend("default", "w", [], timedelta(hours=2))
+        await leases.extend("default", "w", [], timedelta(hours=2))
     with pytest.raises(InvalidInputError, match="wait_seconds"):
         HttpLeaseRequest(worker="w", wait_for=MINUTE)
 
 
 async def test_an_extended_lease_lasts_from_now_for_as_long_as_was_asked(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     job = a_job(due_at=NOW)
     await store.insert([job], NOW)
-    (leased,) = await desk.lease("default", HttpLeaseRequest(worker="w", lease_for=MINUTE), _stays)
+    (leased,) = await leases.lease(
+        "default", HttpLeaseRequest(worker="w", lease_for=MINUTE), _stays
+    )
     assert leased.lease is not None
     await clock.advance(MINUTE / 2)
     held = HeldLease(job.id, leased.lease.token)
-    assert await desk.extend("default", "w", [held], 2 * MINUTE) == [True]
+    assert await leases.extend("default", "w", [held], 2 * MINUTE) == [True]
     lease = (await kept(store, job)).lease
     assert lease is not None
     assert lease.until == clock.now() + 2 * MINUTE
@@ -149,9 +151,9 @@ async def _stays() -> None:
 
 
 async def test_a_failing_listener_does_not_keep_asking(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its connection may be lost while the store answers: then the desk looks by itself."""
+    """Its connection may be lost while the store answers: then the server looks by itself."""
     lease_count = 0
     plain = store.lease
 
@@ -171,13 +173,13 @@ async def test_a_failing_listener_does_not_keep_asking(
     monkeypatch.setattr(store, "lease", count_leases)
     monkeypatch.setattr(store, "listen", listen)
     wish = HttpLeaseRequest(worker="w", wait_for=timedelta(seconds=10))
-    waiting = asyncio.create_task(desk.lease("default", wish))
+    waiting = asyncio.create_task(leases.lease("default", wish))
     await clock.advance(timedelta(seconds=10))
     assert await waiting == []
     assert 10 <= lease_count <= 15
 
 
-def name_events(desk: HttpLeases) -> list[tuple[Any, ...]]:
+def name_events(leases: HttpLeases) -> list[tuple[Any, ...]]:
     """What an operator is shown, as it happens: name, job, state, error code."""
     seen: list[tuple[Any, ...]] = []
 
@@ -185,19 +187,19 @@ def name_events(desk: HttpLeases) -> list[tuple[Any, ...]]:
         fields = event.fields()
         seen.append((event.name, fields.get("jobId"), fields.get("state"), fields.get("errCode")))
 
-    desk.events.subscribe(note)
+    leases.events.subscribe(note)
     return seen
 
 
 async def test_http_workers_emit_the_same_events_as_other_workers(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
-    seen, counters = name_events(desk), Counters()
-    counters.follow(desk.events)
+    seen, counters = name_events(leases), Counters()
+    counters.follow(leases.events)
     done, bad = a_job(due_at=NOW), a_job(due_at=NOW)
     await store.insert([done, bad], NOW)
     await clock.advance(timedelta(seconds=1))
-    first, second = await desk.lease("default", HttpLeaseRequest(worker="w", limit=2))
+    first, second = await leases.lease("default", HttpLeaseRequest(worker="w", limit=2))
     await clock.advance(timedelta(milliseconds=250))
     outcomes: list[tuple[Job, Outcome, str]] = [
         (first, Succeeded(), ""),
@@ -207,8 +209,8 @@ async def test_http_workers_emit_the_same_events_as_other_workers(
         Settlement(held=HeldLease(it.id, it.last_token), outcome=outcome, error_code=code)
         for it, outcome, code in outcomes
     ]
-    await desk.settle("default", "w", settlements)
-    await desk.settle("default", "w", settlements)  # stale: not counted again
+    await leases.settle("default", "w", settlements)
+    await leases.settle("default", "w", settlements)  # stale: not counted again
     assert seen == [
         ("JobsLeased", None, None, None),
         ("JobSettled", first.id, "done", None),
@@ -220,17 +222,17 @@ async def test_http_workers_emit_the_same_events_as_other_workers(
 
 
 async def test_jobs_that_a_gate_holds_back_and_jobs_of_lost_workers_are_emitted(
-    desk: HttpLeases, store: MemoryStore, clock: VirtualClock
+    leases: HttpLeases, store: MemoryStore, clock: VirtualClock
 ) -> None:
     held, lost = a_job(due_at=NOW, queue="closed"), a_job(due_at=NOW, queue="open")
     await store.insert([held, lost], NOW)
     window = Maintenance(until=NOW + timedelta(hours=1))
     await set_maintenance(store, Scope(queue="closed"), window)
-    seen = name_events(desk)
-    assert await desk.lease("default", HttpLeaseRequest(worker="w", queues=("closed",))) == []
-    await desk.lease("default", HttpLeaseRequest(worker="w", queues=("open",)))
+    seen = name_events(leases)
+    assert await leases.lease("default", HttpLeaseRequest(worker="w", queues=("closed",))) == []
+    await leases.lease("default", HttpLeaseRequest(worker="w", queues=("open",)))
     await clock.advance(2 * MINUTE)
-    assert await desk.sweep() == 1
+    assert await leases.sweep() == 1
     assert [it[:3] for it in seen if it[0] != "JobsLeased"] == [
         ("JobDeferred", held.id, None),
         ("JobStalled", lost.id, "queued"),

@@ -90,8 +90,8 @@ async def test_a_pause_shows_in_the_banner_the_check_and_the_explanation(
     )
     (notice,) = await find_notices(store, clock)
     assert (notice.concern, notice.source, notice.name) == ("held", "queue", "queue mail")
-    told = await explain_job(store, clock, "default", job.id)
-    assert any("queue mail was paused at" in reason.text for reason in told.reasons)
+    found = await explain_job(store, clock, "default", job.id)
+    assert any("queue mail was paused at" in reason.text for reason in found.reasons)
     await resume_queue(store, "mail", clock=clock)
     assert await find_holds(store, clock, "default") == ()
 

@@ -156,8 +156,8 @@ async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: Virt
     request = LeaseRequest(worker="w", limit=1, lease_for=MINUTE, queues=["done"])
     (leased,) = await store.lease(request, NOW)
     await store.apply([decide_complete(leased, NOW)], NOW)
-    told = await take_overview(store, clock, "default")
-    assert told.counts == {
+    found = await take_overview(store, clock, "default")
+    assert found.counts == {
         "PENDING": 1,
         "READY": 2,
         "RUNNING": 0,
@@ -165,20 +165,20 @@ async def test_the_overview_counts_what_there_is(store: MemoryStore, clock: Virt
         "FAILED": 1,
         "BLOCKED": 1,
     }
-    (mail,) = told.queues
+    (mail,) = found.queues
     assert (mail.queue, mail.due_count, mail.later_count, mail.dead_count) == ("mail", 1, 1, 1)
     assert (mail.oldest_due_at, mail.late_seconds) == (NOW - HOUR, 3600.0)
-    assert [alarm.concern for alarm in told.alarms] == ["late", "no_worker", "dead_letters"]
-    assert [alarm.text for alarm in told.alarms] == [
+    assert [alarm.concern for alarm in found.alarms] == ["late", "no_worker", "dead_letters"]
+    assert [alarm.text for alarm in found.alarms] == [
         "1 job is late: it has been due for 1 hour",
         "1 job is due, and no worker takes from the queue",
         "1 dead letter: the job failed its last attempt",
     ]
-    assert told.is_red
-    assert [(it.job_id, it.error) for it in told.failures] == [(parent.id, "KeyError")]
+    assert found.is_red
+    assert [(it.job_id, it.error) for it in found.failures] == [(parent.id, "KeyError")]
     listed = await list_queues(store, clock, "default")
     assert [(it.queue, it.due_count, it.late_seconds, it.worker_count) for it in listed] == [
-        (it.queue, it.due_count, it.late_seconds, it.worker_count) for it in told.queues
+        (it.queue, it.due_count, it.late_seconds, it.worker_count) for it in found.queues
     ]
 
 
@@ -193,12 +193,12 @@ async def test_a_due_job_that_no_worker_can_run_is_an_alarm_at_once(
     kinds = ("fax.send", "fax.send", "mail.send")
     await store.insert([a_job(queue="mail", kind=kind, due_at=NOW) for kind in kinds], NOW)
     await store.insert([a_job(queue="other", kind="fax.send", due_at=NOW)], NOW)
-    told = await take_overview(store, clock, "default")
-    assert [(it.concern, it.queue, it.count) for it in told.alarms] == [
+    found = await take_overview(store, clock, "default")
+    assert [(it.concern, it.queue, it.count) for it in found.alarms] == [
         ("no_worker", "other", 1),
         ("unserved", "mail", 2),
     ]
-    assert told.alarms[1].text == (
+    assert found.alarms[1].text == (
         "no worker that takes its queue has a handler for the kind fax.send: "
         "the job waits until one has"
     )
@@ -210,8 +210,8 @@ async def test_alarms_of_many_jobs_are_sentences(store: MemoryStore, clock: Virt
     request = LeaseRequest(worker="w", limit=2, lease_for=MINUTE)
     dead = await store.lease(request, NOW)
     await store.apply([decide_fail(job, "no", NOW) for job in dead], NOW)
-    told = await take_overview(store, clock, "default")
-    assert [alarm.text for alarm in told.alarms] == [
+    found = await take_overview(store, clock, "default")
+    assert [alarm.text for alarm in found.alarms] == [
         "jobs are late: the oldest has been due for 1 hour",
         "2 jobs are due, and no worker takes from the queue",
         "2 dead letters: the jobs failed their last attempt",
@@ -238,13 +238,13 @@ async def test_the_next_runs_come_from_series_and_from_tasks(
     await seed_tasks(
         store, [{"name": "clean-up", "cronExpression": "0 * * * *", "retryDelayMs": 0}]
     )
-    told = await take_overview(store, clock, "default", zone=LONDON)
-    assert [(it.source, it.name, it.at) for it in told.next_runs] == [
+    found = await take_overview(store, clock, "default", zone=LONDON)
+    assert [(it.source, it.name, it.at) for it in found.next_runs] == [
         ("series", "digest", NOW + 30 * MINUTE),
         ("task", "clean-up", NOW + HOUR),
     ]
-    assert told.next_runs[0].local.hour == 13
-    assert not told.is_red
+    assert found.next_runs[0].local.hour == 13
+    assert not found.is_red
     alone = await take_overview(store, clock, "default")
     assert [it.source for it in alone.next_runs] == ["series"]
 
@@ -283,8 +283,8 @@ async def test_a_task_in_the_extended_dialect_is_shown_as_it_runs(
     assert task.description == parse_cron(expression, "extended").describe()
     shown = preview_task(expression, LONDON, clock.now())
     assert (shown.problem, shown.description) == ("", task.description)
-    told = await explain_one_task(store, clock, LONDON, "t")
-    assert (told.answer, told.next_at) == ("will run", task.occurrences[0])
+    found = await explain_one_task(store, clock, LONDON, "t")
+    assert (found.answer, found.next_at) == ("will run", task.occurrences[0])
     at_it = await explain_one_task(store, clock, LONDON, "t", task.occurrences[1])
     assert at_it.answer == "will run"
     await clock.advance(task.occurrences[0] - clock.now())

@@ -41,8 +41,8 @@ def test_the_telling_line_of_an_error_is_shown(error: str | None, line: str) -> 
 
 
 def test_passwords_are_masked() -> None:
-    told = name_error("cannot reach https://anna:hunter2@example.com")
-    assert told == "cannot reach https://anna:(hidden)@example.com"
+    found = name_error("cannot reach https://anna:hunter2@example.com")
+    assert found == "cannot reach https://anna:(hidden)@example.com"
 
 
 def test_sentences_end_once() -> None:

@@ -31,7 +31,7 @@ class Stage:
         self.pollers: list[Poller] = []
 
     def poller(self, **options: Unpack[PollerOptions]) -> Poller:
-        told: PollerOptions = {
+        found: PollerOptions = {
             "on_document": self._on_document,
             "on_start": lambda: self.diary.append("start"),
             "on_stop": lambda: self.diary.append("stop"),
@@ -39,8 +39,8 @@ class Stage:
             "on_error": self.errors.append,
             "clock": self.clock,
         }
-        told.update(options)
-        self.pollers.append(Poller(self.store, **told))
+        found.update(options)
+        self.pollers.append(Poller(self.store, **found))
         return self.pollers[-1]
 
     async def play(self, duration: timedelta, **options: Unpack[PollerOptions]) -> Poller:

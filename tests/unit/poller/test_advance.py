@@ -15,14 +15,14 @@ LONDON = ZoneInfo("Europe/London")
 
 
 def ask(interval: Any = "* * * * *", sleep_until: Any = NOW, **fields: Any) -> datetime | None:
-    told = {
+    found = {
         "repeat_until": None,
         "reprocess_delay": NO_TIME,
         "now": NOW,
         "zone": UTC,
         **fields,
     }
-    return next_start(interval, sleep_until, **told)
+    return next_start(interval, sleep_until, **found)
 
 
 @pytest.mark.parametrize("interval", [None, "", False, 0, float("nan")])

@@ -119,5 +119,5 @@ async def test_a_path_leads_into_lists_by_number(collection: "AsyncCollection[An
         "auto_remove_field": "plan.x",
     }
     job = read(collection, {"plan": [{"at": NOW + HOUR}, "@daily"]}, **paths)
-    told = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
-    assert told == (NOW + HOUR, "@daily", None, False)
+    found = (job.sleep_until, job.interval, job.repeat_until, job.auto_remove)
+    assert found == (NOW + HOUR, "@daily", None, False)

@@ -103,7 +103,7 @@ async def test_changed_handlers_take_over_and_bad_ones_do_not(stage: Stage, modu
 
     rewrite(module, "def work(context): ...\nhandlers = {'second': work}\n")
     await stage.clock.advance(timedelta(seconds=2))
-    assert stage.said[-1] == f"{MODULE}.py changed: the worker starts anew"
+    assert stage.said[-1] == f"{MODULE}.py changed: the worker restarts"
     started = [event.kinds for event in stage.heard if isinstance(event, WorkerStarted)]
     assert started == [["first"], ["second"]]
 
@@ -130,18 +130,18 @@ async def test_tasks_run_until_they_are_stopped(stage: Stage) -> None:
 
 
 async def test_readiness_is_reported_once_the_tasks_are_scheduled(stage: Stage) -> None:
-    told: list[str] = []
+    found: list[str] = []
     scheduler = Scheduler(stage.store, clock=stage.clock, zone=UTC)
 
     async def note() -> None:
-        told.append(scheduler.state.value)
+        found.append(scheduler.state.value)
 
     part = TaskPart(scheduler, [], note)
     running = asyncio.create_task(part.run())
     await stage.clock.advance(timedelta(seconds=1))
     part.stop()
     await running
-    assert told == ["running"]
+    assert found == ["running"]
 
 
 async def test_a_second_stop_does_not_wait_for_a_hanging_task(stage: Stage) -> None:

@@ -121,7 +121,7 @@ async def test_the_webhook_is_posted_each_alert_once_and_signed(
     await clock.advance(MINUTE)
     async with receiving() as receiver:
         for _ in range(3):
-            await Watch(store, clock, sender_for(receiver, "alerts")).run_once()
+            await Watch(store, clock, sender_for(receiver, "alerts").send).run_once()
             await clock.advance(MINUTE)
         (posted,) = receiver.received
     assert (posted.method, posted.target) == ("POST", "/alerts")
@@ -140,15 +140,15 @@ async def test_a_webhook_that_fails_is_logged_and_posted_again_by_another_proces
     await clock.advance(MINUTE)
     async with receiving() as receiver:
         receiver.head = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
-        first = Watch(store, clock, sender_for(receiver))
+        first = Watch(store, clock, sender_for(receiver).send)
         seen = observe(first)
         await first.run_once()
         assert [type(event) for event in seen] == [AlertRaised, AlertNotSent]
         receiver.head = Receiver().head
         await clock.advance(MINUTE)
-        await Watch(store, clock, sender_for(receiver)).run_once()
+        await Watch(store, clock, sender_for(receiver).send).run_once()
         await clock.advance(MINUTE)
-        await Watch(store, clock, sender_for(receiver)).run_once()
+        await Watch(store, clock, sender_for(receiver).send).run_once()
         assert len(receiver.received) == 2
 
 

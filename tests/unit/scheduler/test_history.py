@@ -37,8 +37,8 @@ async def test_runs_are_kept_with_due_time_start_end_outcome_and_reason() -> Non
         at(10, 5, 3),
     )
     assert (newest.scheduled_at, newest.outcome) == (at(11), "succeeded")
-    told = await scheduler.why("a", at(10))
-    assert (told.answer, "failed at" in told.reasons[0]) == ("ran", True)
+    found = await scheduler.why("a", at(10))
+    assert (found.answer, "failed at" in found.reasons[0]) == ("ran", True)
     await stage.close()
 
 

@@ -74,7 +74,7 @@ async def test_an_operators_request_starts_a_task_once_and_supersedes_a_retry() 
     await stage.store.write_all([DocumentWrite(REQUESTS, "unknown", None, b"{}")])
     await stage.clock.advance(minutes(60))
     assert stage.started() == [at(10), at(10, 1, 10)]
-    assert [event.is_retry for event in stage.told(TaskRunStarted)] == [False, False]
+    assert [event.is_retry for event in stage.emitted(TaskRunStarted)] == [False, False]
     assert stage.names().count("TaskRetryPreempted") == 1
     await stage.close()
 

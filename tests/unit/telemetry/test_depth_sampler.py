@@ -31,8 +31,8 @@ async def name_default() -> list[str]:
 
 async def test_due_and_running_jobs_are_sampled_every_minute() -> None:
     clock, store = VirtualClock(NOW), MemoryStore()
-    tally = StatsRecorder(store, clock)
-    sampler = DepthSampler(store, clock, tally, name_default)
+    recorder = StatsRecorder(store, clock)
+    sampler = DepthSampler(store, clock, recorder, name_default)
     jobs = [a_job(due_at=NOW, queue="ab"[number % 2]) for number in range(5)]
     await store.insert([*jobs, a_job(due_at=NOW + LATER), a_job(tenant="other", due_at=NOW)], NOW)
     await store.lease(
@@ -45,7 +45,7 @@ async def test_due_and_running_jobs_are_sampled_every_minute() -> None:
     )
     await clock.advance(MINUTE)
     running.cancel()
-    await tally.flush()
+    await recorder.flush()
     found = await read_stats(store, "default", NOW, NOW + LATER)
     assert [it.depth for it in found] == [
         DepthSample(3, 2),

@@ -52,7 +52,7 @@ def test_a_quantile_is_in_the_bucket_in_which_it_really_is(
 
 def test_a_median_is_about_that_of_the_durations() -> None:
     durations = [float(each) for each in range(1, 1_000)]
-    tally = tally_of(durations)
-    assert tally.p50_ms == pytest.approx(quantiles(durations, n=2)[0], rel=0.02)
-    assert tally.p95_ms == pytest.approx(quantiles(durations, n=20)[-1], rel=0.02)
-    assert tally.mean_ms == pytest.approx(500)
+    recorder = tally_of(durations)
+    assert recorder.p50_ms == pytest.approx(quantiles(durations, n=2)[0], rel=0.02)
+    assert recorder.p95_ms == pytest.approx(quantiles(durations, n=20)[-1], rel=0.02)
+    assert recorder.mean_ms == pytest.approx(500)

@@ -205,7 +205,7 @@ def test_the_process_that_pins_the_horizon_is_named() -> None:
     standing = StoreStatus(taken_at=NOW, job_counts={}, pinned_by="process 7 (a report)")
     (finding,) = list_findings(standing)
     assert finding.text == (
-        "the database cannot clear away what is gone: it is kept by process 7 (a report)"
+        "the database cannot remove dead rows: process 7 (a report) still needs them"
     )
 
 

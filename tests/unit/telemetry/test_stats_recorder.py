@@ -94,7 +94,7 @@ def store() -> RacedStore:
 
 
 @pytest.fixture
-def tally(store: RacedStore, clock: VirtualClock) -> StatsRecorder:
+def recorder(store: RacedStore, clock: VirtualClock) -> StatsRecorder:
     return StatsRecorder(store, clock)
 
 
@@ -103,7 +103,7 @@ async def read_all(store: MemoryStore, tenant: str = "guild-7") -> list[MinuteSt
 
 
 async def test_every_event_is_counted_where_it_belongs(
-    tally: StatsRecorder, store: RacedStore
+    recorder: StatsRecorder, store: RacedStore
 ) -> None:
     events: list[Event] = [
         JobStarted(wait_ms=1.0, **named("guild-7")),
@@ -115,8 +115,8 @@ async def test_every_event_is_counted_where_it_belongs(
         JobStalled(worker="w", lease_until=NOW, state="queued", loss_count=1, **named("guild-7")),
     ]
     for event in events:
-        tally.observe(event)
-    await tally.flush()
+        recorder.observe(event)
+    await recorder.flush()
     (found,) = await read_all(store)
     assert found.at == THIS_MINUTE
     counts = (found.succeeded, found.failed, found.dead, found.deferred, found.stalled)
@@ -129,12 +129,12 @@ async def test_every_event_is_counted_where_it_belongs(
 
 
 async def test_minutes_are_apart_and_in_order_also_over_an_hour(
-    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     for _ in range(4):
-        tally.observe(settled())
+        recorder.observe(settled())
         await clock.advance(MINUTE)
-    await tally.flush()
+    await recorder.flush()
     found = await read_all(store)
     assert [it.at for it in found] == [THIS_MINUTE + index * MINUTE for index in range(4)]
     total = found[0] + found[1] + found[2] + found[3]
@@ -147,8 +147,8 @@ async def test_the_counts_of_several_recorders_add_up(
     store: RacedStore, clock: VirtualClock
 ) -> None:
     mine, another = StatsRecorder(store, clock), StatsRecorder(store, clock)
-    for tally in (mine, another, mine):
-        tally.observe(settled())
+    for recorder in (mine, another, mine):
+        recorder.observe(settled())
     store.others = [another]
     await mine.flush()
     await mine.flush()
@@ -157,46 +157,46 @@ async def test_the_counts_of_several_recorders_add_up(
 
 
 async def test_two_flushes_at_once_count_nothing_twice(
-    tally: StatsRecorder, store: RacedStore
+    recorder: StatsRecorder, store: RacedStore
 ) -> None:
-    tally.observe(settled())
-    await asyncio.gather(tally.flush(), tally.flush())
+    recorder.observe(settled())
+    await asyncio.gather(recorder.flush(), recorder.flush())
     assert [it.succeeded for it in await read_all(store)] == [1]
 
 
 async def test_counts_that_the_store_refused_are_written_later(
-    tally: StatsRecorder, store: RacedStore
+    recorder: StatsRecorder, store: RacedStore
 ) -> None:
-    tally.observe(settled())
+    recorder.observe(settled())
     store.error, store.is_written = StoreUnavailableError("away"), False
     with pytest.raises(StoreUnavailableError):
-        await tally.flush()
+        await recorder.flush()
     store.error = None
-    tally.observe(settled())
-    await tally.flush()
+    recorder.observe(settled())
+    await recorder.flush()
     assert [it.succeeded for it in await read_all(store)] == [2]
-    assert tally.dropped_count == 0
+    assert recorder.dropped_count == 0
 
 
 async def test_counts_that_may_have_been_written_are_not_written_again(
-    tally: StatsRecorder, store: RacedStore
+    recorder: StatsRecorder, store: RacedStore
 ) -> None:
-    tally.observe(settled())
+    recorder.observe(settled())
     store.error = StoreUnavailableError("lost", {"outcome": "unknown"})
     with pytest.raises(StoreUnavailableError):
-        await tally.flush()
+        await recorder.flush()
     store.error = None
-    await tally.flush()
+    await recorder.flush()
     assert [it.succeeded for it in await read_all(store)] == [1]
-    assert tally.dropped_count == 1
+    assert recorder.dropped_count == 1
 
 
 async def test_running_stats_are_written_every_few_seconds_and_at_the_end(
-    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     journal = EventEmitter("rota.tests")
-    end = tally.follow(journal)
-    run = asyncio.create_task(tally.run())
+    end = recorder.follow(journal)
+    run = asyncio.create_task(recorder.run())
     journal.emit(settled())
     await clock.advance(FLUSHED_EVERY)
     assert [it.succeeded for it in await read_all(store)] == [1]
@@ -209,7 +209,7 @@ async def test_running_stats_are_written_every_few_seconds_and_at_the_end(
     assert [it.succeeded for it in await read_all(store)] == [2]
     end()
     journal.emit(settled())
-    await tally.flush()
+    await recorder.flush()
     assert [it.succeeded for it in await read_all(store)] == [2]
 
 
@@ -224,9 +224,9 @@ async def test_counts_that_are_being_written_when_it_ends_are_not_lost(
         return await carry_out(*asked)
 
     monkeypatch.setattr(store, verb, be_slow)
-    tally = StatsRecorder(store, clock)
-    run = asyncio.create_task(tally.run())
-    tally.observe(settled())
+    recorder = StatsRecorder(store, clock)
+    run = asyncio.create_task(recorder.run())
+    recorder.observe(settled())
     await clock.advance(FLUSHED_EVERY + timedelta(milliseconds=100))
     run.cancel()
     await clock.run(asyncio.wait({run}))
@@ -235,47 +235,47 @@ async def test_counts_that_are_being_written_when_it_ends_are_not_lost(
 
 
 async def test_it_follows_a_worker(
-    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     async def fail_for_one(context: Context) -> None:
         if context.payload["fails"]:
             raise ValueError
 
     worker = Worker(store, {"work": fail_for_one}, clock=clock)
-    tally.follow(worker.events)
+    recorder.follow(worker.events)
     jobs = [
         a_job(kind="work", tenant="guild-7", payload={"fails": it}, due_at=NOW)
         for it in (True, False, False)
     ]
     await store.insert(jobs, NOW)
     await worker.run_once()
-    await tally.flush()
+    await recorder.flush()
     (found,) = await read_all(store)
     assert (found.succeeded, found.failed, found.wait.count) == (2, 1, 3)
 
 
 async def test_more_tenants_than_may_wait_are_left_out_and_said(
-    tally: StatsRecorder, store: RacedStore, monkeypatch: pytest.MonkeyPatch
+    recorder: StatsRecorder, store: RacedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stats_recorder, "MOST_PENDING", 3)
     monkeypatch.setattr(stats_recorder, "WRITTEN_AT_ONCE", 2)
     for index in range(5):
-        tally.observe(settled(f"guild-{index}"))
-    await tally.flush()
+        recorder.observe(settled(f"guild-{index}"))
+    await recorder.flush()
     kept = [len(await read_all(store, f"guild-{index}")) for index in range(5)]
     assert kept == [1, 1, 1, 0, 0]
-    assert tally.dropped_count == 2
+    assert recorder.dropped_count == 2
 
 
-async def test_tallies_are_kept_for_two_days(
-    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+async def test_counts_are_kept_for_two_days(
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
-    run = asyncio.create_task(tally.run())
+    run = asyncio.create_task(recorder.run())
     for tenant in range(250):
-        tally.observe(settled(f"guild-{tenant}"))
+        recorder.observe(settled(f"guild-{tenant}"))
     await clock.advance(RETENTION)
     first = MINUTES.key_of("guild-7", NOW)
-    tally.observe(settled())
+    recorder.observe(settled())
     await clock.advance(FLUSHED_EVERY)
     assert first in await store.read(STATS, [first])
     await clock.advance(timedelta(hours=1) + PRUNED_EVERY + FLUSHED_EVERY)
@@ -304,24 +304,24 @@ async def test_a_naive_time_is_refused(store: RacedStore) -> None:
     assert caught.value.details["field"] == "since"
 
 
-async def test_unreadable_counts_are_ignored(tally: StatsRecorder, store: RacedStore) -> None:
+async def test_unreadable_counts_are_ignored(recorder: StatsRecorder, store: RacedStore) -> None:
     key = MINUTES.key_of("guild-7", NOW)
-    await store.write_each([DocumentWrite(STATS, key, None, b"not a tally")])
+    await store.write_each([DocumentWrite(STATS, key, None, b"not a recorder")])
     assert await read_all(store) == []
-    tally.observe(settled())
-    await tally.flush()
+    recorder.observe(settled())
+    await recorder.flush()
     assert [it.succeeded for it in await read_all(store)] == [1]
 
 
 async def test_hours_add_up_the_minutes_by_kind_and_queue_and_are_kept_for_a_month(
-    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     for _ in range(3):
-        tally.observe(settled())
+        recorder.observe(settled())
         await clock.advance(MINUTE)
-        await tally.flush()
-    tally.observe(failed("dlq"))
-    await tally.flush()
+        await recorder.flush()
+    recorder.observe(failed("dlq"))
+    await recorder.flush()
     since = NOW - timedelta(hours=6)
     found = await read_stats(store, "guild-7", since, NOW + timedelta(hours=6), HOURS)
     assert [(it.at.hour, it.succeeded, it.failed) for it in found] == [(12, 2, 0), (13, 1, 1)]
@@ -333,13 +333,13 @@ async def test_hours_add_up_the_minutes_by_kind_and_queue_and_are_kept_for_a_mon
 
 
 async def test_tenants_are_compared_by_the_hour_the_busiest_first(
-    tally: StatsRecorder, store: RacedStore, clock: VirtualClock
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
 ) -> None:
     for tenant in ("quiet", "loud", "loud"):
-        tally.observe(settled(tenant))
+        recorder.observe(settled(tenant))
     await clock.advance(timedelta(hours=1))
-    tally.observe(settled("loud"))
-    await tally.flush()
+    recorder.observe(settled("loud"))
+    await recorder.flush()
     now = clock.now()
     loud, quiet = await read_tenant_stats(store, now - timedelta(hours=1), now)
     assert (loud.tenant, loud.ended_count, loud.handler_ms, loud.mean_wait_ms) == (

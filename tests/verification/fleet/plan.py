@@ -54,8 +54,8 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
-    """The processes of a fleet."""
+class ProcessCounts:
+    """How many processes of each sort a fleet has."""
 
     worker_count: int
     scheduler_count: int
@@ -63,7 +63,7 @@ class Crew:
     http_worker_count: int
 
     @property
-    def size(self) -> int:
+    def total(self) -> int:
         return self.worker_count + self.scheduler_count + self.poller_count + self.http_worker_count
 
 
@@ -77,7 +77,7 @@ class FleetPlan:
     lease_for: timedelta
     poll_for: timedelta
     limit: int | None
-    crew: Crew
+    counts: ProcessCounts
     weather: Weather
     acts: tuple[Act, ...]
     deeds: tuple[Deed, ...]
@@ -96,7 +96,7 @@ class FleetPlan:
     def describe(self) -> str:
         """The plan in lines."""
         lines = [
-            f"seed {self.seed}: {self.mode}, {self.crew}, for {self.span}",
+            f"seed {self.seed}: {self.mode}, {self.counts}, for {self.span}",
             f"lease {self.lease_for}, poll {self.poll_for}, limit {self.limit}, {self.weather}",
         ]
         lines += [f"after {act.at}: {act.what} {act.number}" for act in self.acts]
@@ -113,22 +113,22 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
     if drawn == "host" and random.random() < 0.5:
         drawn = "network"
     span = random.choice((6, 12, 24)) * _SECOND
-    crew = Crew(
+    counts = ProcessCounts(
         worker_count=random.choice((1, 1, 2, 2, 2, 3)),
         scheduler_count=random.choice((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2)),
         poller_count=random.choice((0, 0, 0, 0, 2)),
         http_worker_count=int(random.random() < 0.12),
     )
-    if crew.scheduler_count:
-        crew = replace(crew, worker_count=1)
+    if counts.scheduler_count:
+        counts = replace(counts, worker_count=1)
         span = max(span, random.choice((24, 80)) * _SECOND)  # with an occurrence or two
         drawn = "host" if drawn == "network" else drawn  # their axioms are judged by one clock
     mode = mode or drawn
-    deeds = _draw_deeds(random, span, crew)
+    deeds = _draw_deeds(random, span, counts)
     if mode == "sqlite":
         cuts = [Deed(random.random() * span, "fail over", 0, _SECOND) for _ in range(3)]
         deeds = tuple(sorted((*deeds, *cuts), key=lambda deed: deed.at))
-    acts = _draw_acts(random, span, crew)
+    acts = _draw_acts(random, span, counts)
     return FleetPlan(
         seed=seed,
         mode=mode,
@@ -136,7 +136,7 @@ def draw_plan(seed: int, mode: Mode | None = None) -> FleetPlan:
         lease_for=random.choice((3, 5, 9, 15)) * _SECOND,
         poll_for=random.choice((6, 15, 30)) * _SECOND,
         limit=random.choice((None, None, 1, 2)),
-        crew=crew,
+        counts=counts,
         weather=_draw_weather(random),
         acts=acts,
         deeds=deeds,
@@ -150,13 +150,13 @@ def _draw_weather(random: Random) -> Weather:
     )
 
 
-def _draw_acts(random: Random, span: timedelta, crew: Crew) -> tuple[Act, ...]:
+def _draw_acts(random: Random, span: timedelta, counts: ProcessCounts) -> tuple[Act, ...]:
     drawn = random.choices(tuple(_ACTS), tuple(_ACTS.values()), k=random.randint(2, 4))
-    missing = {"poll"} if not crew.poller_count else set()
-    missing |= {"http"} if not crew.http_worker_count else set()
+    missing = {"poll"} if not counts.poller_count else set()
+    missing |= {"http"} if not counts.http_worker_count else set()
     drawn = ["once" if what in missing else what for what in drawn]
     drawn[0] = random.choice(("once", "keyed"))
-    if crew.poller_count:
+    if counts.poller_count:
         drawn[-1] = "poll"
     times = sorted(random.random() * 0.7 * span for _ in drawn)
     return tuple(
@@ -164,14 +164,14 @@ def _draw_acts(random: Random, span: timedelta, crew: Crew) -> tuple[Act, ...]:
     )
 
 
-def _draw_deeds(random: Random, span: timedelta, crew: Crew) -> tuple[Deed, ...]:
+def _draw_deeds(random: Random, span: timedelta, counts: ProcessCounts) -> tuple[Deed, ...]:
     count = random.choice((0, 1, 2, 4))
     drawn = random.choices(tuple(_DEEDS), tuple(_DEEDS.values()), k=count)
     return tuple(
         Deed(
             at,
             what,
-            random.randrange(crew.size),
+            random.randrange(counts.total),
             random.choice((0.5, 2, 9, 30)) * random.random() * _SECOND,
         )
         for at, what in sorted((random.random() * span, what) for what in drawn)

@@ -96,8 +96,8 @@ class Happenings:
 
 
 @dataclass(slots=True)
-class Surroundings:
-    """What a process has at hand."""
+class ProcessContext:
+    """What a process works with."""
 
     plan: FleetPlan
     host: Host
@@ -111,7 +111,7 @@ class Surroundings:
         return self.host.open_clock(self.link.read_clock)
 
 
-async def keep_starting(around: Surroundings, live: Callable[[Clock], Awaitable[None]]) -> None:
+async def keep_starting(around: ProcessContext, live: Callable[[Clock], Awaitable[None]]) -> None:
     """Start the process, again while the store does not answer."""
     while True:
         try:
@@ -123,7 +123,7 @@ async def keep_starting(around: Surroundings, live: Callable[[Clock], Awaitable[
             await around.host.pass_gate()
 
 
-async def run_worker(around: Surroundings) -> None:
+async def run_worker(around: ProcessContext) -> None:
     async def live(clock: Clock) -> None:
         worker = make_worker(around, clock)
         around.host.stop = worker.stop
@@ -132,7 +132,7 @@ async def run_worker(around: Surroundings) -> None:
     await keep_starting(around, live)
 
 
-def make_worker(around: Surroundings, clock: Clock) -> Worker:
+def make_worker(around: ProcessContext, clock: Clock) -> Worker:
     plan, random = around.plan, around.host.random
     settings = WorkerSettings(
         batch=random.choice((1, 3, 10)),
@@ -148,7 +148,7 @@ def make_worker(around: Surroundings, clock: Clock) -> Worker:
     return worker
 
 
-def make_handler(around: Surroundings, clock: Clock) -> Callable[[Context], Awaitable[Any]]:
+def make_handler(around: ProcessContext, clock: Clock) -> Callable[[Context], Awaitable[Any]]:
     """Does what the payload says: lasts, fails some times, has an effect once."""
 
     async def work(context: Context) -> None:
@@ -162,7 +162,7 @@ def make_handler(around: Surroundings, clock: Clock) -> Callable[[Context], Awai
     return work
 
 
-async def have_effect(around: Surroundings, context: Context, key: str) -> None:
+async def have_effect(around: ProcessContext, context: Context, key: str) -> None:
     on_crash: Any = "at_most_once" if key == LEDGER_KEYS[0] else "at_least_once"
     seen, host = around.seen, around.host
 
@@ -184,7 +184,7 @@ async def have_effect(around: Surroundings, context: Context, key: str) -> None:
         seen.results[key].add(str(result))
 
 
-async def run_scheduler(around: Surroundings) -> None:
+async def run_scheduler(around: ProcessContext) -> None:
     async def live(clock: Clock) -> None:
         scheduler = Scheduler(
             around.link,
@@ -212,7 +212,7 @@ def _tick(clock: Clock, random: Random) -> Callable[[], Awaitable[None]]:
     return tick
 
 
-async def run_poller(around: Surroundings) -> None:
+async def run_poller(around: ProcessContext) -> None:
     """Errors of the store are its own business; its hooks are slower than nothing."""
 
     async def live(clock: Clock) -> None:
@@ -242,7 +242,7 @@ async def run_poller(around: Surroundings) -> None:
     await keep_starting(around, live)
 
 
-async def run_http_worker(around: Surroundings) -> None:
+async def run_http_worker(around: ProcessContext) -> None:
     """A worker that knows the service only, in the process of the service."""
 
     async def live(clock: Clock) -> None:
@@ -263,7 +263,7 @@ async def run_http_worker(around: Surroundings) -> None:
 class Visit:
     """A caller of the REST service, whose store is the one of its host."""
 
-    def __init__(self, around: Surroundings, clock: Clock) -> None:
+    def __init__(self, around: ProcessContext, clock: Clock) -> None:
         self.host = around.host
         self.lease = {"worker": around.host.name, "lease_seconds": 4}
         self._around = around
@@ -334,7 +334,7 @@ def make_scope(path: str, headers: dict[str, str]) -> dict[str, Any]:
 class Client:
     """Somebody who schedules work, repeats what failed, and changes their mind."""
 
-    def __init__(self, around: Surroundings, clock: Clock) -> None:
+    def __init__(self, around: ProcessContext, clock: Clock) -> None:
         self._around = around
         self._clock = clock
         self._random = around.host.random
@@ -539,7 +539,7 @@ class Client:
         }
 
 
-async def run_client(around: Surroundings, acts: tuple[Act, ...], started_at: datetime) -> None:
+async def run_client(around: ProcessContext, acts: tuple[Act, ...], started_at: datetime) -> None:
     async def live(clock: Clock) -> None:
         client = Client(around, clock)
         for act in acts:

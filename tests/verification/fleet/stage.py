@@ -18,7 +18,7 @@ from tests.verification.fleet.processes import (
     SHUT,
     TENANT,
     Happenings,
-    Surroundings,
+    ProcessContext,
     run_client,
     run_http_worker,
     run_poller,
@@ -36,7 +36,7 @@ from rota.policy.limits import Limit
 from rota.rail.settings import clear_maintenance, resume_queue, set_limit
 
 _SECOND = timedelta(seconds=1)
-_RUNS: dict[str, Callable[[Surroundings], Coroutine[Any, Any, None]]] = {
+_RUNS: dict[str, Callable[[ProcessContext], Coroutine[Any, Any, None]]] = {
     "worker": run_worker,
     "scheduler": run_scheduler,
     "poller": run_poller,
@@ -67,7 +67,7 @@ class Post:
 
     role: str
     number: int
-    around: Surroundings | None = None
+    around: ProcessContext | None = None
     life: Task[None] | None = None
     start_count: int = 0
 
@@ -114,10 +114,10 @@ class Stage:
         self._posts = [
             Post(role, number)
             for role, count in (
-                ("worker", plan.crew.worker_count),
-                ("scheduler", plan.crew.scheduler_count),
-                ("poller", plan.crew.poller_count),
-                ("http", plan.crew.http_worker_count),
+                ("worker", plan.counts.worker_count),
+                ("scheduler", plan.counts.scheduler_count),
+                ("poller", plan.counts.poller_count),
+                ("http", plan.counts.http_worker_count),
             )
             for number in range(count)
         ]
@@ -146,7 +146,7 @@ class Stage:
         for deed in self._plan.deeds:
             start_outside(self._carry_out(deed))
 
-    def _settle_in(self, name: str) -> Surroundings:
+    def _settle_in(self, name: str) -> ProcessContext:
         """A host with its clock and its link, and what records its calls."""
         plan = self._plan
         random = Random(f"fleet {plan.seed} {name}")
@@ -160,7 +160,7 @@ class Stage:
         self._links.append(link)
         scribe = LiveScribe(self.time, self.record.history.append, host)
         store = RecordingStore(link, scribe)
-        return Surroundings(plan, host, link, store, scribe, self.time, self.record.seen)
+        return ProcessContext(plan, host, link, store, scribe, self.time, self.record.seen)
 
     def _start(self, post: Post) -> None:
         around = self._settle_in(f"{post.role} {post.number}.{post.start_count}")
@@ -194,7 +194,7 @@ class Stage:
         elif post.around is not None:
             await self._befall(deed, post, post.around)
 
-    async def _befall(self, deed: Deed, post: Post, around: Surroundings) -> None:
+    async def _befall(self, deed: Deed, post: Post, around: ProcessContext) -> None:
         match deed.what:
             case "kill":
                 self._kill(post, deed.lasts)
@@ -211,7 +211,7 @@ class Stage:
             case "jump" if self._plan.drifts:
                 around.host.clock.jump(self._random.choice((-3600, -20, 20, 3600)) * _SECOND)
 
-    def _freeze(self, around: Surroundings, lasts: timedelta) -> None:
+    def _freeze(self, around: ProcessContext, lasts: timedelta) -> None:
         now = self.time.now()
         around.host.freeze(lasts)
         self.record.frozen.append(Frozen(around.host.name, now, now + lasts))
@@ -245,7 +245,7 @@ class Stage:
         )
         await self._open_queue()
         deadline = record.quiet_since + record.patience + 70 * _SECOND
-        shortest = SCHEDULERS_SEEN_FOR if self._plan.crew.scheduler_count else timedelta()
+        shortest = SCHEDULERS_SEEN_FOR if self._plan.counts.scheduler_count else timedelta()
         while self.time.now() < deadline:
             self._start_ended()
             await self.time.advance(STEP)

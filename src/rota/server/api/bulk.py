@@ -13,7 +13,6 @@ from rota.jobs import Job, JobFilter, JobId, JobStatus, normalize_job_id
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
 from rota.ops.bulk import BulkAction, BulkPlan, Skipped, carry_out, plan_bulk
-from rota.rail.noted_series import note_alerts
 from rota.search.query import JobQuery, parse_query
 from rota.server.api.fields import (
     DEPENDENCIES,
@@ -141,10 +140,8 @@ async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     """
     asked = call.body.jobs
     jobs = _admit(call, asked)
-    await call.admit(len(jobs))
-    await note_alerts(call.store, jobs)
     try:
-        inserted = await call.store.insert(jobs, call.clock.now())
+        inserted = await call.insert(jobs, call.clock.now())
     except UnknownDependencyError as error:
         raise _name_job(error, jobs) from error
     existing_count = sum(each.is_existing for each in inserted)

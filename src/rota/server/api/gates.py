@@ -11,14 +11,9 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs.fields import read_instant
 from rota.jobs.misfits import IN_WORDS
+from rota.ops.holds import find_hours, list_windows
 from rota.policy.audit import AuditedAction, record_action
-from rota.policy.gate_settings import (
-    EVERYTHING,
-    KindNotifies,
-    ScopedMaintenance,
-    TenantQuietHours,
-    parse_quiet_hours,
-)
+from rota.policy.gate_settings import EVERYTHING, KindNotifies, parse_quiet_hours
 from rota.policy.gate_settings import Scope as GateScope
 from rota.policy.gates import LONGEST_REASON, Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, format_time_of_day
@@ -142,19 +137,18 @@ class GatesView(msgspec.Struct, frozen=True, kw_only=True):
 
 async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     """Get the gates that hold back the jobs of your tenant, now or later."""
-    now = call.clock.now()
-    hours: QuietHoursView | None = None
-    windows: list[MaintenanceView] = []
-    kinds: list[NotifyingKind] = []
-    for entry in (await settings.list_gates(call.store)).entries:
-        if isinstance(entry, TenantQuietHours):
-            if entry.tenant == call.tenant:
-                hours = _view_hours(entry.hours, now)
-        elif isinstance(entry, ScopedMaintenance) and entry.scope.tenant in (None, call.tenant):
-            windows += _view_maintenance(entry, now)
-        elif isinstance(entry, KindNotifies):
-            kinds.append(NotifyingKind(kind=entry.kind, notifies=entry.notifies))
-    return GatesView(quiet_hours=hours, maintenance=tuple(windows), kinds=tuple(kinds))
+    now, gates = call.clock.now(), await settings.list_gates(call.store)
+    hours = find_hours(gates, call.tenant)
+    windows = list_windows(gates, now, call.tenant)
+    return GatesView(
+        quiet_hours=None if hours is None else _view_hours(hours, now),
+        maintenance=tuple(_view_window(entry.scope, window, now) for entry, window in windows),
+        kinds=tuple(
+            NotifyingKind(kind=it.kind, notifies=it.notifies)
+            for it in gates.entries
+            if isinstance(it, KindNotifies)
+        ),
+    )
 
 
 async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView:
@@ -230,10 +224,8 @@ async def _set(
         await settings.plan_maintenance(store, scope, window, now, clock=clock)
     else:
         await settings.set_maintenance(store, scope, window, clock=clock)
-    for entry in (await settings.list_gates(store)).entries:
-        if isinstance(entry, ScopedMaintenance) and entry.scope == scope:
-            return _view_maintenance(entry, now)
-    return []
+    windows = list_windows(await settings.list_gates(store), now)
+    return [_view_window(scope, window, now) for entry, window in windows if entry.scope == scope]
 
 
 def _read_window(asked: MaintenanceBody, who: str, now: Moment) -> Maintenance:
@@ -257,26 +249,20 @@ def _read_hours(asked: QuietHoursBody) -> QuietHours:
         )
 
 
-def _view_maintenance(entry: ScopedMaintenance, now: Moment) -> list[MaintenanceView]:
-    """The windows of a scope that are not over."""
-    scope = entry.scope
+def _view_window(scope: GateScope, window: Maintenance, now: Moment) -> MaintenanceView:
     word: Literal["tenant", "queue", "everything"] = (
         "tenant" if scope.tenant else "queue" if scope.queue else "everything"
     )
-    return [
-        MaintenanceView(
-            scope=word,
-            queue=scope.queue,
-            from_at=each.from_at,
-            until=each.until,
-            reason=each.reason,
-            who=each.who,
-            set_at=each.set_at,
-            is_closed=each.from_at is None or each.from_at <= now,
-        )
-        for each in entry.windows
-        if not each.is_over(now)
-    ]
+    return MaintenanceView(
+        scope=word,
+        queue=scope.queue,
+        from_at=window.from_at,
+        until=window.until,
+        reason=window.reason,
+        who=window.who,
+        set_at=window.set_at,
+        is_closed=window.from_at is None or window.from_at <= now,
+    )
 
 
 def _view_hours(hours: QuietHours, now: Moment) -> QuietHoursView:

@@ -40,7 +40,6 @@ from rota.ops.search import (
 from rota.ops.search import search_jobs as search_by_text
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.environment import with_usual_attempts
-from rota.rail.noted_series import note_alerts
 from rota.search.query import JobQuery, Sort, parse_query
 from rota.server.api.fields import (
     DEPENDENCIES,
@@ -69,7 +68,6 @@ from rota.server.api.fields import (
 )
 from rota.server.http.context import ServerContext
 from rota.server.http.route import Answer, Call, Nothing, Route, route
-from rota.stores.protocol import Inserted
 from rota.triggers.zone import Fold, Gap
 
 JOBS = "/api/v1/jobs"
@@ -492,21 +490,13 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     )
     read_plain_queue(job.queue)
     await _check_queues(call, job)
-    inserted = await insert_job(call.context, _with_trace(job, call), now)
+    (inserted,) = await call.insert([_with_trace(job, call)], now)
     call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
     headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
     warning = await call.context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
     return Answer(200 if inserted.is_existing else 201, view_job(inserted.job), headers)
-
-
-async def insert_job(context: ServerContext, job: Job, now: datetime) -> Inserted:
-    """Store a new job, if the tenant may have one more."""
-    await context.quota.admit(job.tenant)
-    await note_alerts(context.store, [job])
-    (inserted,) = await context.store.insert([job], now)
-    return inserted
 
 
 async def _check_queues(call: Call[Any, Any], job: Job) -> None:

@@ -12,7 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.ops.overview import Overview, take_overview
 from rota.ops.polled import list_pollers_of
-from rota.ops.workers import BusyWorker, find_crew
+from rota.ops.workers import BusyWorker, survey_workers
 from rota.server.api.fields import Moment, Whole
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, read_stats
@@ -191,8 +191,8 @@ async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
 
 async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
     """List the workers that take jobs of your tenant, and how busy they are."""
-    crew = await find_crew(call.store, call.tenant, call.clock.now())
-    return WorkerList(tuple(_view_worker(each) for each in crew.workers))
+    found = await survey_workers(call.store, call.tenant, call.clock.now())
+    return WorkerList(tuple(_view_worker(each) for each in found.workers))
 
 
 def _view_worker(each: BusyWorker) -> WorkerView:

@@ -113,13 +113,13 @@ async def get_series(call: Call[Nothing, SeriesView]) -> SeriesDetail:
 
 async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
     """Change a series: its rule, queue, priority or payload. An occurrence that runs finishes."""
-    await _find(call)
+    series = (await _find(call)).series
     order, context = call.body, call.around
     fields = list_given(order, (*JOB_FIELDS, "recurrence"))
     if "recurrence" in fields:
         fields["recurrence"] = msgspec.structs.asdict(fields["recurrence"])
     if "payload" in fields:
-        call.context.served.check((await _find(call)).series.kind, fields["payload"])
+        call.context.served.check(series.kind, fields["payload"])
     series_id = call.path["job_id"]
     if order.dry_run:
         return await plan_edit(context, series_id, fields)

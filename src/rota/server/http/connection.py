@@ -20,7 +20,7 @@ READ_AT_LEAST: Final = 16_384
 class PunctualProtocol(H11Protocol):
     """HTTP/1.1 that closes a connection whose request does not arrive, or is not read, in time.
 
-    Uvicorn alone waits for the rest of a request, and for the reader of an answer, for ever, and
+    Uvicorn alone waits forever for the rest of a request, and for the reader of an answer, and
     every connection counts. A client that pipelines requests gets the next answer when it has read
     the one before; so at most one answer is unread.
     """

@@ -1,6 +1,6 @@
 """What every handler works with: the settings of the server, its store, clock and metrics."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from rota.auth.caller import Caller
 from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
-from rota.jobs import JobId
+from rota.jobs import Job, JobId
 from rota.jobs.identity import make_job_id
 from rota.ops.changes import ChangeFeed
 from rota.ops.kinds import CheckPayload, ServedKinds
@@ -18,10 +18,12 @@ from rota.ops.leases import HttpLeases
 from rota.policy.limits import Rate
 from rota.rail import DeadLetters, Rail
 from rota.rail.jobs import RailContext, RailSettings
+from rota.rail.noted_series import note_alerts
 from rota.rail.settings import EVERYBODY
 from rota.server.http.limits import WaitingQuota
 from rota.server.http.metrics import ServerMetrics
 from rota.stores.opened import OpenStore
+from rota.stores.protocol import Inserted
 from rota.telemetry.health import Inspect
 from rota.telemetry.stats_recorder import StatsRecorder
 from rota.worker import WorkerSettings
@@ -133,3 +135,9 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     async def admit(self, job_count: int = 1) -> None:
         """Count jobs that are about to be stored; QuotaExceededError when they are too many."""
         await self.context.quota.admit(self.tenant, job_count)
+
+    async def insert(self, jobs: Sequence[Job], now: datetime) -> Sequence[Inserted]:
+        """Store new jobs of the tenant, all of them or none, as far as its quota allows."""
+        await self.admit(len(jobs))
+        await note_alerts(self.store, jobs)
+        return await self.store.insert(jobs, now)

@@ -31,7 +31,7 @@ from rota.server.http.problems import (
 from rota.server.http.request import BodyReader, DisconnectedError, QueryReader, read_path
 from rota.server.http.route import JSON, Answer, Call, Nothing, Route
 
-_ANONYMOUS = Caller(scopes=frozenset(), who="nobody")
+_ANONYMOUS = Caller(scopes=frozenset(), who="anonymous")
 _HEADER = re.compile(rb"[!-~]{1,255}")
 _RESOURCE_PARTS = 4  # as in /api/v1/jobs
 _WITHOUT_BODIES = frozenset({"GET", "HEAD"})

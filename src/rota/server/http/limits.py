@@ -13,7 +13,7 @@ from rota.policy.limits import Bucket, Rate, next_token_at, take_tokens
 from rota.stores.protocol import JobStore
 
 MOST_REMEMBERED = 10_000
-"""The number of callers or tenants counted at once. The least recent one starts anew."""
+"""The number of callers or tenants counted at once. The least recent one is forgotten."""
 
 COUNTED_EVERY = timedelta(minutes=1)
 RECOUNTED_EVERY = timedelta(seconds=1)

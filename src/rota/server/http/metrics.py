@@ -15,7 +15,6 @@ from rota.events import Event, EventEmitter
 from rota.fleet.presence import list_pollers, list_workers
 from rota.stores.inspection import StoreInspection
 from rota.stores.opened import OpenStore
-from rota.telemetry.counters import EventSource
 from rota.telemetry.fleet_metrics import FleetMetrics, NoticeMetrics, PollerMetrics
 from rota.telemetry.health import Inspect, StoreStatus, complete_store_status, read_store_status
 from rota.telemetry.metrics import ProcessMetrics, StoreMetrics, make_process_registry
@@ -55,7 +54,7 @@ class ServerMetrics:
         self._surveyed_at: datetime | None = None
         self._totals_read_at: datetime | None = None
 
-    def follow(self, events: EventSource) -> Callable[[], None]:
+    def follow(self, events: EventEmitter) -> Callable[[], None]:
         """Count events from now on. The returned function stops counting."""
         return events.subscribe(self.observe)
 

@@ -38,11 +38,10 @@ from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.rule_form import create_series, show_form, show_preview
 from rota.server.pages.schedules import show_schedules
 from rota.server.pages.series import act_on_series, read_ended, show_edit, show_series
-from rota.server.pages.shards import show_shards
 from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.task import act_on_task, show_task
 from rota.server.pages.templates import send_asset, send_icon
-from rota.server.pages.tenants import show_tenants, switch_tenant
+from rota.server.pages.tenants import show_shards, show_tenants, switch_tenant
 from rota.server.pages.tokens import revoke_token, show_token, show_tokens
 from rota.server.pages.visit import RecentResults
 from rota.server.pages.workers import read_workers

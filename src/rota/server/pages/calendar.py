@@ -22,11 +22,11 @@ from rota.server.pages.visit import Visit
 VIEWS = {"day": 1, "week": 7}
 MOST_SHOWN = 300
 _LEVELS = (1, 3, 8)
-"""From how many runs in an hour a square is darker."""
+"""The numbers of runs in an hour at which a square becomes darker."""
 
 
 class Square(NamedTuple):
-    """An hour of the week view: how many runs, how dark, and the story in words."""
+    """An hour of the week view: how many runs, how dark, and what happens in words."""
 
     run_count: int
     level: int

@@ -26,7 +26,7 @@ from rota.jobs import Job, JobId
 from rota.ops.edits import duplicate_job, edit_job, retry_edited
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import is_dead
-from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names, insert_job
+from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names
 from rota.server.api.kinds import KindView, describe_kinds
 from rota.server.pages.formats import read_wall, write_json
 from rota.server.pages.responses import go_to, render_page
@@ -121,7 +121,8 @@ async def _create(visit: Visit, sheet: Sheet, form: Form) -> JobId:
     job = admit_new_job(asked, visit.context, visit.tenant, now)
     entry = AuditedAction(action="create", who=visit.who, why=form.why, job_ids=[job.id])
     await record_action(visit.around, entry)
-    return (await insert_job(visit.context, job, now)).job.id
+    (inserted,) = await visit.insert([job], now)
+    return inserted.job.id
 
 
 async def show_job_form(visit: Visit) -> Response:

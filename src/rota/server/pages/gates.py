@@ -8,18 +8,13 @@ from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs.fields import read_word
-from rota.ops.holds import weigh_window
+from rota.ops.holds import find_hours, list_windows, weigh_window
 from rota.ops.kinds import list_known_kinds, set_notifies
 from rota.policy.audit import AuditedAction, record_action
-from rota.policy.gate_settings import Scope, ScopedMaintenance, TenantQuietHours, parse_quiet_hours
+from rota.policy.gate_settings import Scope, ScopedMaintenance, parse_quiet_hours
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
-from rota.rail.settings import (
-    GateList,
-    clear_quiet_hours,
-    list_gates,
-    set_quiet_hours,
-)
+from rota.rail.settings import clear_quiet_hours, list_gates, set_quiet_hours
 from rota.server.pages.preferences import name_zone
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import CLOSED, Sign, sign_of
@@ -119,9 +114,10 @@ async def _render(
     visit: Visit, form: Form | None = None, error: InvalidInputError | None = None
 ) -> Response:
     gates = await list_gates(visit.store)
-    hours = _find_hours(gates, visit.tenant)
+    hours = find_hours(gates, visit.tenant)
     reopens_at = None if hours is None else hours.reopens_at(visit.now)
-    windows = _list_windows(gates, visit)
+    listed = list_windows(gates, visit.now, visit.tenant)
+    windows = [(str(entry.scope), window) for entry, window in listed]
     signs = [sign_of(window, visit.now) for _, window in windows]
     return await render_page(
         visit,
@@ -157,29 +153,6 @@ def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]
         return _NOTHING_SENT
     start, end = format_time_of_day(hours.start), format_time_of_day(hours.end)
     return {**_NOTHING_SENT, "start": start, "end": end, "zone": name_zone(hours.zone)}
-
-
-def _find_hours(gates: GateList, tenant: str) -> QuietHours | None:
-    found = (it for it in gates.entries if isinstance(it, TenantQuietHours) and it.tenant == tenant)
-    entry = next(found, None)
-    return None if entry is None else entry.hours
-
-
-def _list_windows(gates: GateList, visit: Visit) -> list[tuple[str, Maintenance]]:
-    """The windows that hold back jobs of the tenant, now or later, each with its scope."""
-    return [
-        (_concerns(entry), window)
-        for entry in gates.entries
-        if isinstance(entry, ScopedMaintenance) and entry.scope.tenant in {None, visit.tenant}
-        for window in entry.windows
-        if not window.is_over(visit.now)
-    ]
-
-
-def _concerns(entry: ScopedMaintenance) -> str:
-    if entry.scope.tenant is not None:
-        return f"tenant {entry.scope.tenant}"
-    return "everything" if entry.scope.queue is None else f"queue {entry.scope.queue}"
 
 
 def _describe_hours(hours: QuietHours) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from rota.telemetry.counters import OTHER
 from rota.telemetry.stats import NO_DURATIONS, DurationStats, PartStats
 
 FEWEST_COMPARED = 20
-"""The number of runs from which on 95 % of them can be told from all."""
+"""With fewer runs, 95 % of them are as good as all of them."""
 
 USUAL_RANGE = RANGES["7d"]
 """The time in which the usual run of a kind is measured."""

@@ -1,4 +1,4 @@
-"""Tells open pages that something has changed, by server-sent events.
+"""Notifies open pages of changes, by server-sent events.
 
 An event carries nothing but its name: the page then asks for its own part again, with the rights
 that its session has at that moment. A page that gets no events asks every few seconds.
@@ -21,7 +21,7 @@ LASTS_FOR = timedelta(seconds=30)
 its pages when it stops."""
 
 BEAT_EVERY = timedelta(seconds=10)
-"""Times such as "5 s ago" are shown anew at least this often."""
+"""Times such as "5 s ago" are refreshed at least this often."""
 
 _HELLO = "retry: 500\n\n"
 

@@ -106,7 +106,7 @@ async def preview_rule(
 
 
 class PastRun(NamedTuple):
-    """A past run of a series or a task: its story is ``title``."""
+    """A past run of a series or a task; ``title`` describes it in words."""
 
     run: SeriesRun | TaskRun
     sign: Sign

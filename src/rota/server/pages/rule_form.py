@@ -13,7 +13,6 @@ from rota.jobs import CatchUp, JobRequest, Overlap, Recurrence, RetryPolicy, adm
 from rota.ops.kinds import read_kinds
 from rota.ops.rules import read_text
 from rota.rail.environment import with_usual_attempts
-from rota.rail.noted_series import note_alerts
 from rota.server.pages.formats import write_json
 from rota.server.pages.outlook import Outlook, preview_rule
 from rota.server.pages.responses import go_to, render_page, render_part
@@ -113,9 +112,7 @@ async def _create(visit: Visit, given: Form) -> str:
     )
     job = admit_job(request, job_id=visit.context.make_id(now), now=now, tenant=visit.tenant)
     visit.context.served.check(job.kind, job.payload)
-    await visit.admit()
-    await note_alerts(visit.store, [job])
-    (inserted,) = await visit.store.insert([job], now)
+    (inserted,) = await visit.insert([job], now)
     return inserted.job.origin or inserted.job.id
 
 

@@ -80,7 +80,7 @@ def _read(path: Path) -> Asset:
 
 
 async def send_asset(request: Request) -> Response:
-    """A static file. Browsers cache it for ever under its version, and revalidate otherwise."""
+    """A static file. Browsers cache it forever under its version, and revalidate otherwise."""
     asset = read_assets().get(request.path_params["name"])
     if asset is None:
         return Response("Not found", status_code=404, media_type="text/plain")

@@ -1,5 +1,6 @@
-"""The tenants page: compare them, and look at the pages of one."""
+"""The tenants page: compare them, and look at the pages of one. The shards they lie on."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -7,12 +8,15 @@ from starlette.responses import Response
 
 from rota.jobs.fields import read_word
 from rota.jobs.record import DEFAULT_TENANT
-from rota.ops.tenants import compare_tenants
+from rota.ops.tenants import TenantReport, compare_tenants
 from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
-from rota.server.pages.responses import TENANT_COOKIE, go_to, stream_page
+from rota.server.pages.responses import TENANT_COOKIE, go_to, render_page, stream_page
 from rota.server.pages.visit import Visit, keep_cookie, read_form, read_target, root_of
 from rota.stores.opened import Sharded
+
+HOURS_SHOWN = 24
+"""The shards page lists the tenants that have been busy in this time."""
 
 HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
 
@@ -26,18 +30,21 @@ async def show_tenants(visit: Visit) -> Response:
 async def _read(visit: Visit) -> dict[str, Any]:
     asked = visit.ask("hours", "1")
     hours = int(asked) if asked in {str(it) for it in HOURS_OFFERED} else 1
-    found = await visit.cached(
-        f"tenants {hours}",
-        lambda: compare_tenants(visit.store, visit.clock, timedelta(hours=hours)),
-    )
     return {
-        "tenants": found,
+        "tenants": await _compare(visit, hours),
         "hours": str(hours),
         "label": HOURS_OFFERED[hours],
         "ranges": [
             (str(it), "1 hour" if it == 1 else label) for it, label in HOURS_OFFERED.items()
         ],
     }
+
+
+async def _compare(visit: Visit, hours: int) -> Sequence[TenantReport]:
+    lasting = timedelta(hours=hours)
+    return await visit.cached(
+        f"tenants {hours}", lambda: compare_tenants(visit.store, visit.clock, lasting)
+    )
 
 
 async def switch_tenant(visit: Visit) -> Response:
@@ -53,3 +60,16 @@ async def switch_tenant(visit: Visit) -> Response:
     await record_action(visit.around_of(tenant), act)
     keep_cookie(visit, response, TENANT_COOKIE, tenant)
     return response
+
+
+async def show_shards(visit: Visit) -> Response:
+    """What waits and runs on each shard, and which tenants lie where."""
+    visit.check_installation()
+    store = visit.store
+    if not isinstance(store, Sharded):
+        return await render_page(visit, "shards.html", shards=(), moves=(), tenants={})
+    shards, moves = await store.describe_shards(visit.now)
+    tenants: dict[str, list[str]] = {}
+    for each in await _compare(visit, HOURS_SHOWN):
+        tenants.setdefault(store.shard_of(each.tenant), []).append(each.tenant)
+    return await render_page(visit, "shards.html", shards=shards, moves=moves, tenants=tenants)

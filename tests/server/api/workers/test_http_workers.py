@@ -52,10 +52,10 @@ class Running:
 
     async def run(self, *command: str, **environment: str) -> str:
         """Run a worker until it ends by itself; what it said."""
-        told = {**os.environ, "ROTA_URL": self.url, "ROTA_TOKEN": "ours", **environment}
+        answer = {**os.environ, "ROTA_URL": self.url, "ROTA_TOKEN": "ours", **environment}
         process = await asyncio.create_subprocess_exec(
             *command,
-            env=told,
+            env=answer,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,

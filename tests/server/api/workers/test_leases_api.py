@@ -129,8 +129,8 @@ async def test_a_lease_is_kept_alive_and_a_lost_one_is_named(both: Neighbours) -
     await both.service.clock.advance(timedelta(seconds=20))
     await both.ours.post(f"{JOBS}/{jobs[0]['id']}/cancel")
     order = {"worker": "w7", "leases": held, "lease_seconds": 60}
-    told = (await both.ours.post(f"{LEASES}/extend", json=order)).json()
-    assert told == {"until": "2026-05-01T12:01:20Z", "lost": [jobs[0]["id"]]}
+    answer = (await both.ours.post(f"{LEASES}/extend", json=order)).json()
+    assert answer == {"until": "2026-05-01T12:01:20Z", "lost": [jobs[0]["id"]]}
     shown = (await both.ours.get(f"{JOBS}/{jobs[1]['id']}")).json()
     assert shown["lease"]["until"] == "2026-05-01T12:01:20Z"
 

@@ -97,9 +97,9 @@ def url(tmp_path: Path) -> str:
 
 def shape_of(entry: AuditEntry) -> dict[str, Any]:
     """An entry without what is different each time."""
-    told = msgspec.to_builtins(entry)
-    told["details"] = sorted(told["details"])
-    return {name: told[name] for name in ("action", "details") if name in told}
+    answer = msgspec.to_builtins(entry)
+    answer["details"] = sorted(answer["details"])
+    return {name: answer[name] for name in ("action", "details") if name in answer}
 
 
 def test_the_command_line_leaves_the_same_record_as_the_api(

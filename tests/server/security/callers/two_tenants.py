@@ -75,10 +75,10 @@ class Household:
         return jobs
 
     def _job(self, name: str, **fields: Any) -> Job:
-        told = {"name": f"{name} {self._word}", "kind": "work", "retry_policy": _ONCE, **fields}
+        answer = {"name": f"{name} {self._word}", "kind": "work", "retry_policy": _ONCE, **fields}
         job_id = make_job_id(NOW, self._chance.getrandbits(62))
         common = {"tenant": self._tenant, "queue": "shared", "created_at": NOW}
-        return a_job(id=job_id, payload={"word": self._word}, **common, **told)
+        return a_job(id=job_id, payload={"word": self._word}, **common, **answer)
 
     async def _lease(self, job: Job) -> Job:
         kept = (await self._store.get(self._tenant, [job.id]))[job.id]

@@ -58,7 +58,7 @@ ABUSE: dict[str, bytes] = {
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    """A server as the house runs it, on a port of its own."""
+    """A server as Rota runs it, on a port of its own."""
     store, clock = MemoryStore(), SystemClock()
     app = create_app(store, TokenBook(store, clock), clock=clock)
     config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", **SERVER_OPTIONS)

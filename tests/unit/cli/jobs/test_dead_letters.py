@@ -52,8 +52,8 @@ def test_one_is_tried_again_once(rota: RunRota, dead: str) -> None:
     first = rota("dlq", "retry", dead, "--json").document["replacements"]
     again = rota("dlq", "retry", dead, "--json").document["replacements"]
     assert first == again
-    told = f"{dead} had been retried already, by {first[dead]}\n0 retried, 1 had been already.\n"
-    assert rota("dlq", "retry", dead).out == told
+    found = f"{dead} had been retried already, by {first[dead]}\n0 retried, 1 had been already.\n"
+    assert rota("dlq", "retry", dead).out == found
     assert rota("dlq", "list").out == "0 dead letters\n"
 
 

@@ -23,9 +23,9 @@ def test_where_nothing_is_set_nothing_holds_jobs_back(rota: RunRota) -> None:
 
 
 def test_whether_a_kind_notifies_people_is_set_shown_and_cleared(rota: RunRota) -> None:
-    told = "Kind receipt.send notifies people: quiet hours hold back its jobs.\n"
-    assert rota("gates", "kind", "receipt.send", "--notifies").out == told
-    assert rota("gates", "show").out.endswith(told)
+    found = "Kind receipt.send notifies people: quiet hours hold back its jobs.\n"
+    assert rota("gates", "kind", "receipt.send", "--notifies").out == found
+    assert rota("gates", "show").out.endswith(found)
     quiet = rota("gates", "kind", "receipt.send", "--no-notifies", "--why", "a printer", "--json")
     assert (quiet.document["notifies"], quiet.document["set_notifies"]) == (False, False)
     cleared = rota("gates", "kind", "receipt.send", "--off")
@@ -38,9 +38,9 @@ def test_whether_a_kind_notifies_people_is_set_shown_and_cleared(rota: RunRota) 
 
 
 def test_quiet_hours_are_set_and_cleared(rota: RunRota) -> None:
-    told = "Quiet from 22:00 to 07:00 Europe/London every day.\n"
-    assert rota("gates", "quiet-hours", *HOURS).out == told
-    assert rota("gates", "show").out.startswith(told)
+    found = "Quiet from 22:00 to 07:00 Europe/London every day.\n"
+    assert rota("gates", "quiet-hours", *HOURS).out == found
+    assert rota("gates", "show").out.startswith(found)
     assert rota("gates", "show", "--tenant", "other").out.startswith("No quiet hours.")
     assert rota("gates", "quiet-hours", "--off").out == "No quiet hours.\n"
     assert rota("gates", "show").out.startswith("No quiet hours.")
@@ -53,9 +53,9 @@ def test_quiet_hours_of_some_days(rota: RunRota) -> None:
 
 
 def test_hours_that_end_when_they_begin_are_none(rota: RunRota) -> None:
-    told = "No quiet hours: they start and end at the same time.\n"
-    assert rota("gates", "quiet-hours", "--start", "22:00", "--end", "22:00").out == told
-    assert rota("gates", "show").out.startswith(told)
+    found = "No quiet hours: they start and end at the same time.\n"
+    assert rota("gates", "quiet-hours", "--start", "22:00", "--end", "22:00").out == found
+    assert rota("gates", "show").out.startswith(found)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_whole_days_are_shown_with_or_without_hours(given: dict[str, Any], told:
 
 def test_maintenance_lasts_until_it_is_over(rota: RunRota) -> None:
     until = ("--until", "2027-03-28T06:00")
-    told = rota("gates", "maintenance", "--reason", "moving house", *until)
-    assert told.out == (
+    found = rota("gates", "maintenance", "--reason", "moving house", *until)
+    assert found.out == (
         "Maintenance of this tenant, now, until Sun 2027-03-28 06:00:00 BST: moving house.\n"
     )
     assert "moving house" in rota("gates", "show").out

@@ -245,16 +245,16 @@ def test_an_invalid_id_is_refused_and_the_error_says_where_ids_are_listed(
 
 def test_why_says_what_decides(rota: RunRota, created: Create) -> None:
     job_id = created("later", "--in", "1h")
-    told = rota("why", job_id)
-    assert told.out.splitlines()[0] == ("It will run at Fri 2027-03-26 13:00:30 UTC, in 1 hour.")
-    assert all(line.startswith("- ") for line in told.out.splitlines()[1:])
+    found = rota("why", job_id)
+    assert found.out.splitlines()[0] == ("It will run at Fri 2027-03-26 13:00:30 UTC, in 1 hour.")
+    assert all(line.startswith("- ") for line in found.out.splitlines()[1:])
     assert rota("why", job_id, "--json").document["answer"] == "will run"
 
 
 def test_why_is_asked_about_an_instant(rota: RunRota, created: Create) -> None:
     job_id = created("later", "--in", "1h")
-    told = rota("why", job_id, "--at", "2027-03-26T12:30:00Z")
-    assert told.out.splitlines()[0] == (
+    found = rota("why", job_id, "--at", "2027-03-26T12:30:00Z")
+    assert found.out.splitlines()[0] == (
         "It will not run at Fri 2027-03-26 12:30:00 UTC: it will begin later."
     )
     assert rota("why", job_id, "--at", "2027-03-26T13:00:30", "--json").document["at"] == (
@@ -353,8 +353,8 @@ def test_a_payload_is_read_from_a_file_and_from_input(
 def test_the_actor_is_recorded(rota: RunRota, created: Create, here: Path) -> None:
     job_id = created("later", "--in", "1h")
     rota("jobs", "cancel", job_id, "--why", "a mistake")
-    told = rota("why", job_id)
-    assert "ada" in told.out
+    found = rota("why", job_id)
+    assert "ada" in found.out
     assert (here / "rota.db").exists()
 
 

@@ -41,9 +41,9 @@ def test_a_rule_that_removes_jobs_asks_first(rota: RunRota) -> None:
     assert refused.status == 2
     assert "This removes 1 job now. Add --yes to do it" in refused.err
     assert rota("retention", "show", "--json").document["items"] == []
-    told = rota(*rule, "--yes", "--why", "space").out
-    assert told.startswith("Rule for this tenant, kind mail: ended 10d (set ")
-    assert told.endswith("by ada); it removes 1 job now.\n")
+    found = rota(*rule, "--yes", "--why", "space").out
+    assert found.startswith("Rule for this tenant, kind mail: ended 10d (set ")
+    assert found.endswith("by ada); it removes 1 job now.\n")
     assert "Rule for this tenant, kind mail: ended 10d" in rota("retention", "show").out
 
 

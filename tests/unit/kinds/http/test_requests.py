@@ -126,10 +126,10 @@ async def test_a_failed_connection_may_be_retried(plain: Receiver) -> None:
 
 
 async def test_a_worker_keeps_nothing_of_an_answer(plain: Receiver) -> None:
-    told = b"what only this host may read"
+    found = b"what only this host may read"
 
     async def tell(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 500 %b\r\nX-Told: %b\r\n\r\n%b" % (told, told, told))
+        writer.write(b"HTTP/1.1 500 %b\r\nX-Told: %b\r\n\r\n%b" % (found, found, found))
         await writer.drain()
 
     plain.reply = tell
@@ -142,4 +142,4 @@ async def test_a_worker_keeps_nothing_of_an_answer(plain: Receiver) -> None:
     assert settled.job.status is JobStatus.READY
     assert settled.job.last_error == "DeliveryError: answered 500"
     kept = (await store.get("default", [job.id]), await store.attempts("default", job.id))
-    assert told.decode() not in str(kept)
+    assert found.decode() not in str(kept)

@@ -72,7 +72,7 @@ def make_jobs() -> list[Job]:
     ]
 
 
-async def tell_story() -> Story:
+async def play_story() -> Story:
     """Jobs on a worker: one fails at first, one snoozes, one waits for another, one recurs."""
     clock, history = VirtualClock(BEGINS_AT), list[JobEntry]()
     scribe = Scribe(clock, history.append)

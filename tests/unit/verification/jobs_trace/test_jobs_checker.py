@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.verification.jobs_trace.story import BEGINS_AT, Story, tell_story
+from tests.unit.verification.jobs_trace.story import BEGINS_AT, Story, play_story
 from tests.verification.jobs_trace import check_liveness
 from tests.verification.jobs_trace.records import (
     ApplyAnswered,
@@ -29,7 +29,7 @@ LATER = timedelta(seconds=1)
 
 @pytest.fixture
 async def story() -> Story:
-    return await tell_story()
+    return await play_story()
 
 
 def kinds(story: Story) -> set[str]:

@@ -1,4 +1,4 @@
-"""A crew of real processes on one store, some of which are killed, and the judgement of it all."""
+"""A group of real processes on one store, some of which are killed, and the judgement of it all."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 from tests.process.fleet import PATIENCE, ROOT, wait_for
-from tests.process.programs.job_crew import TENANTS, CrewOrder
+from tests.process.programs.job_group import TENANTS, GroupOrder
 from tests.servers.postgres import is_running
 from tests.verification.jobs_trace import (
     JobEntry,
@@ -37,7 +37,7 @@ OPEN = (JobStatus.PENDING, JobStatus.READY, JobStatus.RUNNING)
 class Member:
     """One process, and the history it leaves."""
 
-    def __init__(self, order: CrewOrder, process_id: int) -> None:
+    def __init__(self, order: GroupOrder, process_id: int) -> None:
         self.order = order
         self.process_id = process_id
         self.killed_at: datetime | None = None
@@ -67,10 +67,10 @@ class Member:
             os.kill(self.process_id, number)
 
 
-class Crew:
+class ProcessGroup:
     """Everybody who ever worked on one store."""
 
-    def __init__(self, zygote: "subprocess.Popen[str]", folder: Path, order: CrewOrder) -> None:
+    def __init__(self, zygote: "subprocess.Popen[str]", folder: Path, order: GroupOrder) -> None:
         self.members: list[Member] = []
         self._zygote = zygote
         self._folder = folder
@@ -129,7 +129,7 @@ class Crew:
     def merged_history(self) -> list[JobEntry]:
         return merge_histories(member.history for member in self.members)
 
-    def _start(self, order: CrewOrder) -> Member:
+    def _start(self, order: GroupOrder) -> Member:
         history = self._folder / f"member-{len(self.members):04}.jsonl"
         order = msgspec.structs.replace(order, history=str(history))
         assert self._zygote.stdin is not None
@@ -141,16 +141,16 @@ class Crew:
 
 
 @contextmanager
-def gathered_crew(folder: Path, order: CrewOrder) -> Iterator[Crew]:
-    """A crew whose processes all end with the test, whatever happens."""
-    command = [sys.executable, "-m", "tests.process.programs.job_crew"]
+def gathered_group(folder: Path, order: GroupOrder) -> Iterator[ProcessGroup]:
+    """A group whose processes all end with the test, whatever happens."""
+    command = [sys.executable, "-m", "tests.process.programs.job_group"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe) as zygote:
-        crew = Crew(zygote, folder, order)
+        group = ProcessGroup(zygote, folder, order)
         try:
-            yield crew
+            yield group
         finally:
-            for member in crew.at_work:
+            for member in group.at_work:
                 member.kill()
             assert zygote.stdin is not None
             zygote.stdin.close()

@@ -1,7 +1,7 @@
 """Workers and producers on one store, in real time, to be killed at any moment.
 
-``python -m tests.process.programs.job_crew`` reads one order per line and forks a process for each,
-so that a new one is at work within milliseconds; the answer is its process id.
+``python -m tests.process.programs.job_group`` reads one order per line and forks a process for
+each, so that a new one is at work within milliseconds; the answer is its process id.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ CHAIN = 5
 """Every fifth job of a batch is waited for by the next."""
 
 
-class CrewOrder(msgspec.Struct, frozen=True):
+class GroupOrder(msgspec.Struct, frozen=True):
     """What one process is told. A producer goes on after the batches that were acknowledged.
 
     With a tenant it hands in only the batches of that one, and pauses between them.
@@ -82,7 +82,7 @@ def make_job(number: int) -> Job:
     return admit_job(request, job_id=number_id(number), now=EPOCH, tenant=tenant)
 
 
-async def produce(store: RecordingStore, order: CrewOrder) -> None:
+async def produce(store: RecordingStore, order: GroupOrder) -> None:
     """Hand in what is left, batch by batch, each again until it is acknowledged."""
     clock = SystemClock()
     for number in range(order.batch_count, -(-order.job_count // BATCH)):
@@ -114,7 +114,7 @@ def make_handler(scribe: Scribe, works_for: timedelta) -> Callable[[Context], Aw
     return recorded(work, scribe)
 
 
-async def take_part(order: CrewOrder) -> None:
+async def take_part(order: GroupOrder) -> None:
     scribe = Scribe(SystemClock(), JobHistory(Path(order.history)).append, order.history)
     async with RecordingStore(await open_when_up(order.store), scribe) as store:
         if order.role == "producer":
@@ -145,7 +145,7 @@ def fork_off(line: str) -> int:
 def _take_part_alone(line: str) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        asyncio.run(take_part(msgspec.json.decode(line, type=CrewOrder)))
+        asyncio.run(take_part(msgspec.json.decode(line, type=GroupOrder)))
     except Exception:  # noqa: BLE001 - whatever it was, it must not reach the parent's loop
         traceback.print_exc()
         return 1

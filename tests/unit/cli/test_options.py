@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from cyclopts.validators import Number
 
-from rota.cli.bounds import Check, bounds
+from rota.cli.options import Check, bounds
 
 PAIRS = [
     (bounds(least=1), Number(gte=1)),

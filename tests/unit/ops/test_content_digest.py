@@ -14,15 +14,15 @@ DOCUMENT = KeptDocument("tasks", "a", 1, b"body")
 UNREADABLE = UnreadableJob(JOB.id, "default", "default", (), b"{}")
 
 
-def tally_of(records: list[Record]) -> ContentDigest:
-    tally = ContentDigest()
-    tally.add(records)
-    return tally
+def content_of(records: list[Record]) -> ContentDigest:
+    content = ContentDigest()
+    content.add(records)
+    return content
 
 
 def test_the_order_of_records_and_of_keys_does_not_matter() -> None:
     records = records_of_every_sort()
-    one, other = tally_of(records), tally_of(records[::-1])
+    one, other = content_of(records), content_of(records[::-1])
     assert one.digest == other.digest
     assert one.find_differing(other) == []
     assert digest_of(KeptJob(JOB)) == digest_of(KeptJob(replace(JOB, payload={"a": 2, "b": 1})))
@@ -39,7 +39,7 @@ def test_the_order_of_records_and_of_keys_does_not_matter() -> None:
     ],
 )
 def test_every_change_of_a_job_is_seen_in_its_bucket(changed: Record) -> None:
-    one, other = tally_of([KeptJob(JOB), DOCUMENT]), tally_of([changed, DOCUMENT])
+    one, other = content_of([KeptJob(JOB), DOCUMENT]), content_of([changed, DOCUMENT])
     assert one.find_differing(other) == [bucket_of(name_of(changed))]
     assert one.digest != other.digest
 
@@ -49,18 +49,23 @@ def test_every_change_of_a_job_is_seen_in_its_bucket(changed: Record) -> None:
     [DOCUMENT._replace(version=2), DOCUMENT._replace(body=b"bodY")],
 )
 def test_every_change_of_a_document_is_seen(changed: KeptDocument) -> None:
-    assert tally_of([DOCUMENT]).find_differing(tally_of([changed]))
+    assert content_of([DOCUMENT]).find_differing(content_of([changed]))
 
 
 def test_a_record_that_is_missing_or_doubled_is_seen() -> None:
-    once = tally_of([DOCUMENT])
-    assert once.find_differing(tally_of([]))
-    assert once.find_differing(tally_of([DOCUMENT, DOCUMENT]))
+    once = content_of([DOCUMENT])
+    assert once.find_differing(content_of([]))
+    assert once.find_differing(content_of([DOCUMENT, DOCUMENT]))
 
 
 def test_records_are_counted_by_sort() -> None:
-    tally = tally_of(records_of_every_sort())
-    counts = (tally.job_count, tally.unreadable_count, tally.attempt_count, tally.document_count)
+    content = content_of(records_of_every_sort())
+    counts = (
+        content.job_count,
+        content.unreadable_count,
+        content.attempt_count,
+        content.document_count,
+    )
     assert counts == (8, 1, 4, 3)
 
 

@@ -1,4 +1,4 @@
-"""A real server for the pages: uvicorn on a free port, a store in a file, a story told in it."""
+"""A real server for the pages: uvicorn on a free port, a store in a file, filled with a story."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ from rota.runtime.wiring import open_store
 from rota.server import create_app
 from rota.stores.opened import OpenStore
 
-Tell = Callable[[OpenStore], Awaitable[object]]
+Fill = Callable[[OpenStore], Awaitable[object]]
 Names = Mapping[str, tuple[Scope, ...]]
 
 
@@ -33,8 +33,8 @@ class StoryClock(SystemClock):
         return super().now() + self._ahead_for
 
 
-class OpenHouse(NamedTuple):
-    """Where the server is, and the tokens that are good there, by name."""
+class RunningServer(NamedTuple):
+    """Where the server is, and the tokens that are valid there, by name."""
 
     url: str
     tokens: Mapping[str, str]
@@ -44,14 +44,14 @@ class OpenHouse(NamedTuple):
 
 
 @contextmanager
-def open_house(
-    folder: Path, tell: Tell, names: Names, auth: Auth | None = None
-) -> Iterator[OpenHouse]:
+def run_server(
+    folder: Path, fill: Fill, names: Names, auth: Auth | None = None
+) -> Iterator[RunningServer]:
     """Serve until the context is left; ``auth`` takes the place of the tokens that are made."""
-    served = _Served(folder / "story.db", tell, names, auth)
+    served = _Served(folder / "story.db", fill, names, auth)
     try:
         served.start()
-        yield OpenHouse(served.url, served.tokens)
+        yield RunningServer(served.url, served.tokens)
     finally:
         served.stop()
 
@@ -59,9 +59,9 @@ def open_house(
 class _Served:
     """A server in a thread with an event loop of its own."""
 
-    def __init__(self, path: Path, tell: Tell, names: Names, auth: Auth | None) -> None:
+    def __init__(self, path: Path, fill: Fill, names: Names, auth: Auth | None) -> None:
         self.tokens: dict[str, str] = {}
-        self._path, self._tell, self._names, self._auth = path, tell, names, auth
+        self._path, self._fill, self._names, self._auth = path, fill, names, auth
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._is_ready = Event()
@@ -92,7 +92,7 @@ class _Served:
     async def _serve(self) -> None:
         async with await open_store(f"sqlite:///{self._path}") as store:
             clock = StoryClock()
-            await self._tell(store)
+            await self._fill(store)
             book = TokenBook(store, clock)
             for name, scopes in self._names.items():
                 issued = await book.issue("default", scopes, name)

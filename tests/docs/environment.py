@@ -22,7 +22,7 @@ PINNED = {
 
 
 @contextmanager
-def pinned_surroundings(folder: Path) -> Iterator[None]:
+def pinned_environment(folder: Path) -> Iterator[None]:
     """Run the body in ``folder``, in UTC; all is as before afterwards."""
     kept = dict(os.environ)
     came_from = Path.cwd()
