@@ -143,7 +143,7 @@ def declare(
         except InvalidInputError as error:
             raise refuse_declaration(task.function, error.message) from error
         _check_name(app, declared)
-        with suppress(NameError):  # an annotation that is defined later is looked at later
+        if task.signature.check(may_wait=True):
             declared.define()
         app.schedules.append(declared)
         return task
