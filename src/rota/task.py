@@ -239,6 +239,9 @@ class Task(Generic[P, R]):
 
     def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
         """A handle on a job of this task that was enqueued elsewhere, by its id."""
+        if not isinstance(job_id, str):
+            reason = f"{job_id!r:.60} is not the id of a job; write job.id"
+            raise InvalidInputError(f"job_id: {reason}", {"field": "job_id", "reason": reason})
         return JobHandle(self.sessions, self.signature, job_id, tenant)
 
     def make_job(

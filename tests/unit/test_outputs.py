@@ -73,6 +73,6 @@ def test_an_output_cannot_be_used_as_a_value(use: Any) -> None:
 def test_an_attribute_of_an_output_does_not_exist_yet() -> None:
     output = Output(IDS[0])
     with pytest.raises(AttributeError, match=r"attribute 'total': its value does not exist yet"):
-        _ = output.total  # type: ignore[attr-defined]  # what is refused
+        _ = output.total
     assert output == output  # noqa: PLR0124 - the same object is equal to itself
     assert {output: 1}[output] == 1
