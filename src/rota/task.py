@@ -502,11 +502,21 @@ class SyncTask(Task[P, R]):
         return called
 
 
-def check_function(function: Any, options: TaskOptions) -> None:
+def check_function(function: Any, run_in: object) -> None:
     """Refuse what cannot be a task. TaskDeclarationError names the function and the line."""
+    if isinstance(function, Task):
+        reason = f"it is the task {function.name} already; write @app.schedule above @app.task"
+        raise refuse_declaration(function.function, reason)
     if not callable(function):
         raise refuse_declaration(function, "it is not a function")
+    if inspect.isclass(function):
+        raise refuse_declaration(function, "it is a class, not a function")
+    if not hasattr(function, "__name__"):
+        raise refuse_declaration(function, "it is not a function; write one with def that calls it")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise refuse_declaration(function, "it is a generator function: nothing of it would run")
-    if options.run_in == "process":
+    if run_in == "process":
         find_target(function)
+    if run_in == "thread" and inspect.iscoroutinefunction(function):
+        reason = 'run_in="thread" is for plain functions, and this one is async'
+        raise refuse_declaration(function, reason)
