@@ -11,6 +11,7 @@ gone, as at the end of a rollback, a host that stands by puts its own set in for
 """
 
 import asyncio
+import inspect
 from asyncio import Task as AsyncioTask
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -125,6 +126,9 @@ def declare(
     **options: Any,
 ) -> Callable[[Any], Any]:
     """The decorator that ``app.schedule`` returns: it declares a function, or schedules a task."""
+    if inspect.isfunction(when) or isinstance(when, Task):
+        reason = 'when is it due? Write @app.schedule("@daily"), for example'
+        raise refuse_declaration(when, reason)
 
     def decorate(function: Any) -> Any:
         task: Task[..., Any] = function if isinstance(function, Task) else app.task(function)
