@@ -126,9 +126,10 @@ def declare(
     **options: Any,
 ) -> Callable[[Any], Any]:
     """The decorator that ``app.schedule`` returns: it declares a function, or schedules a task."""
-    if inspect.isfunction(when) or isinstance(when, Task):
+    given: Any = when
+    if inspect.isfunction(given) or isinstance(given, Task):
         reason = 'when is it due? Write @app.schedule("@daily"), for example'
-        raise refuse_declaration(when, reason)
+        raise refuse_declaration(given, reason)
 
     def decorate(function: Any) -> Any:
         task: Task[..., Any] = function if isinstance(function, Task) else app.task(function)
