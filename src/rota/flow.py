@@ -12,8 +12,9 @@ from rota.errors import AppUseError, InvalidInputError, hide_password
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, make_job_id
 from rota.jobs.fields import read_name
-from rota.session import Session, Sessions
+from rota.session import Session, Sessions, Work
 from rota.task import EnqueueOptions, Task, TaskWithOptions, insert_jobs
+from rota.transactions import take_own
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +80,7 @@ class Flow:
     ) -> None:
         self._now = None
         if error is None and self._jobs:
-            await self._sessions.run(self._insert)
+            await self._sessions.run(self._inserting())
 
     def __enter__(self) -> Self:
         self._check_fresh()
@@ -94,7 +95,7 @@ class Flow:
     ) -> None:
         self._now = None
         if error is None and self._jobs:
-            self._sessions.run_sync(self._insert)
+            self._sessions.run_sync(self._inserting())
 
     def _check_fresh(self) -> None:
         if self._now is not None or self._jobs:
@@ -119,8 +120,14 @@ class Flow:
             return options
         return replace(options, tenant=self._tenant)
 
-    async def _insert(self, session: Session) -> None:
-        await insert_jobs(session, self._jobs, session.clock.now(), self._within)
+    def _inserting(self) -> Work[None]:
+        """What creates the jobs, in any thread."""
+        within = take_own(self._within)
+
+        async def insert(session: Session) -> None:
+            await insert_jobs(session, self._jobs, session.clock.now(), within)
+
+        return insert
 
 
 async def _read_time(session: Session) -> datetime:

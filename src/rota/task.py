@@ -31,9 +31,10 @@ from rota.schedule import (
     read_rule,
 )
 from rota.session import Session, Sessions
+from rota.session import Work as SessionWork
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
-from rota.transactions import find_connection
+from rota.transactions import find_connection, take_own
 from rota.unique import digest_job, insert_unique
 from rota.worker import Context, Discard, Snooze
 from rota.worker.child_messages import find_target
@@ -378,7 +379,7 @@ class TaskWithOptions(Generic[P, R]):
         """As ``Task.enqueue``, with these options."""
         calls = [self.task.signature.bind(args, kwargs)]
         self._check_within()
-        (handle,) = await self._sessions.run(lambda session: self._insert(session, calls))
+        (handle,) = await self._sessions.run(self._inserting(calls))
         return handle
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -387,19 +388,19 @@ class TaskWithOptions(Generic[P, R]):
         known = self._insert_here(calls)
         if known is not None:
             return known
-        (handle,) = self._sessions.run_sync(lambda session: self._insert(session, calls))
+        (handle,) = self._sessions.run_sync(self._inserting(calls))
         return handle
 
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``Task.enqueue_many``, with these options."""
         bound = self._read_calls(calls)
         self._check_within()
-        return await self._sessions.run(lambda session: self._insert(session, bound))
+        return await self._sessions.run(self._inserting(bound))
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``enqueue_many``; blocks the thread."""
         bound = self._read_calls(calls)
-        return self._sessions.run_sync(lambda session: self._insert(session, bound))
+        return self._sessions.run_sync(self._inserting(bound))
 
     @property
     def _sessions(self) -> Sessions:
@@ -438,13 +439,20 @@ class TaskWithOptions(Generic[P, R]):
         inserted = store.insert_here(job, now)
         return None if inserted is None else self._handle(inserted)
 
-    async def _insert(self, session: Session, calls: Sequence[Arguments]) -> list[JobHandle[R]]:
+    def _inserting(self, calls: Sequence[Arguments]) -> SessionWork[list[JobHandle[R]]]:
+        """What creates the jobs, in any thread."""
+        within = take_own(self.options.within)
+        return lambda session: self._insert(session, calls, within)
+
+    async def _insert(
+        self, session: Session, calls: Sequence[Arguments], within: Any
+    ) -> list[JobHandle[R]]:
         now = session.clock.now()
         jobs = self._make_jobs(session, calls, now)
         if self.task.options.unique:
-            inserted = [await self._insert_unique(session, job) for job in jobs]
+            inserted = [await self._insert_unique(session, job, within) for job in jobs]
         else:
-            inserted = await insert_jobs(session, jobs, now, self.options.within)
+            inserted = await insert_jobs(session, jobs, now, within)
         return [self._handle(each) for each in inserted]
 
     def _make_jobs(self, session: Session, calls: Sequence[Arguments], now: datetime) -> list[Job]:
@@ -457,10 +465,10 @@ class TaskWithOptions(Generic[P, R]):
     def _handle(self, inserted: Inserted) -> JobHandle[R]:
         return self.task.handle(inserted.job.id, tenant=self.options.tenant)
 
-    async def _insert_unique(self, session: Session, job: Job) -> Inserted:
+    async def _insert_unique(self, session: Session, job: Job, within: Any) -> Inserted:
         unique = self.task.options.unique
         key = digest_job(job, unique if isinstance(unique, tuple) else None)
-        return await insert_unique(session, job, key, await find_connection(self.options.within))
+        return await insert_unique(session, job, key, await find_connection(within))
 
 
 async def insert_jobs(
