@@ -17,7 +17,15 @@ from rota.errors import (
 )
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
-from rota.jobs.fields import read_flag, read_id, read_instant, read_priority, read_queue, read_word
+from rota.jobs.fields import (
+    read_flag,
+    read_id,
+    read_instant,
+    read_name,
+    read_priority,
+    read_queue,
+    read_word,
+)
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
 from rota.ops.kinds import KindEntry
@@ -181,12 +189,9 @@ class Task(Generic[P, R]):
                 delay=None if delay is None else read_duration(delay, "delay"),
                 queue=None if queue is None else read_queue(queue),
                 priority=None if priority is None else read_priority(priority),
-                key=key,
+                key=None if key is None else read_name(key, "key"),
                 tenant=DEFAULT_TENANT if tenant is None else read_word(tenant, "tenant"),
-                after=tuple(
-                    it.id if isinstance(it, JobHandle) else read_id(it, f"after[{place}]")
-                    for place, it in enumerate(after)
-                ),
+                after=_read_after(after),
                 retry=None if retry is None else read_retry(retry),
                 within=within,
                 on_parent_failure=_read_policy(on_parent_failure),
@@ -481,6 +486,16 @@ async def insert_jobs(
     if connection is None:
         return await session.store.insert(jobs, now)
     return await session.store.insert_within(connection, jobs, now)
+
+
+def _read_after(value: object) -> tuple[JobId, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        reason = f"{value!r:.60} is not a list of jobs; write [job]"
+        raise InvalidInputError(f"after: {reason}", {"field": "after", "reason": reason})
+    return tuple(
+        it.id if isinstance(it, JobHandle) else read_id(it, f"after[{place}]")
+        for place, it in enumerate(value)
+    )
 
 
 def _read_policy(value: object) -> OnParentFailure:

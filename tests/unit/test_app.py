@@ -59,6 +59,22 @@ async def test_an_unknown_argument_is_refused_by_name() -> None:
         await send_welcome.enqueue(usr=7)  # type: ignore[call-arg]  # the wrong name
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"key": 5}, "key must be a text, got int"),
+        ({"key": ""}, "key must have 1 to 255 characters"),
+        ({"after": send_welcome.handle("x")}, r"after: .* is not a list of jobs; write \[job\]"),
+        ({"after": "01890a5d-ac96-774b-bcce-b302099a8057"}, "after: .* is not a list of jobs"),
+    ],
+)
+def test_a_wrong_option_of_one_job_is_refused_by_its_name(
+    options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        send_welcome.using(**options)
+
+
 def test_two_tasks_of_one_name_are_refused() -> None:
     ours = Rota("memory://")
     ours.task(name="mail.send")(_send)
