@@ -6,17 +6,17 @@ the packages below.
 
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta, tzinfo
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, get_args, overload
 
 from rota.clock.duration import Duration, read_duration
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError, TaskDeclarationError, hide_password
+from rota.errors import InvalidInputError, hide_password
 from rota.execution import AppExecution
 from rota.flow import Flow
 from rota.jobs import CatchUp, Overlap, RetryPolicy
@@ -25,7 +25,7 @@ from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT
 from rota.jobs.validation import Retry, read_retry
 from rota.rail.environment import with_usual_attempts
 from rota.runtime.configuration import read_configuration
-from rota.schedule import When
+from rota.schedule import When, read_zone_name
 from rota.schedules import (
     DeclaredSchedules,
     SchedulePlan,
@@ -89,7 +89,8 @@ class Rota(AppExecution):
         settings: WorkerSettings | None = None,
     ) -> None:
         super().__init__(store or read_configuration().store_url, clock)
-        self.zone = load_zone(zone) if isinstance(zone, str) else zone
+        _check_settings(lifespan, middleware, settings)
+        self.zone: tzinfo | None = None if zone is None else load_zone(read_zone_name(zone))
         self.user_lifespan = lifespan
         self.middleware = tuple(middleware)
         self.settings = settings
@@ -216,8 +217,8 @@ class Rota(AppExecution):
     def _declare(self, function: Any, options: Mapping[str, Any]) -> Any:
         if isinstance(function, staticmethod):
             function = function.__func__
+        check_function(function, options.get("run_in"))
         settings = _read_options(function, options)
-        check_function(function, settings)
         kind = _read_kind(function, options.get("name"))
         known = self.tasks.get(kind)
         if known is not None:
@@ -230,59 +231,98 @@ class Rota(AppExecution):
         return task
 
 
+def _check_settings(lifespan: object, middleware: object, settings: object) -> None:
+    if lifespan is not None and not callable(lifespan):
+        reason = "is not a function that returns an async context manager"
+        raise _refuse("lifespan", f"{lifespan!r:.60} {reason}")
+    if not isinstance(middleware, Sequence) or not all(map(callable, middleware)):
+        reason = "is not a list of functions (context, call_next)"
+        raise _refuse("middleware", f"{middleware!r:.60} {reason}")
+    if settings is not None and not isinstance(settings, WorkerSettings):
+        raise _refuse("settings", f"{settings!r:.60} are not WorkerSettings")
+
+
 def _read_options(function: Any, options: Mapping[str, Any]) -> TaskOptions:
     """The options of a declaration; an error names the function and the line."""
-    given = {name: value for name, value in options.items() if name != "name"}
+    given = {"retry": None} | {name: value for name, value in options.items() if name != "name"}
     known = TaskOptions.__struct_fields__
     for name in given:
         if name not in known:
             reason = f"{name} is not an option of a task; there are name, {', '.join(known)}"
             raise refuse_declaration(function, reason)
     try:
-        _replace(given, "queue", read_queue)
-        _replace(given, "priority", read_priority)
-        _replace(given, "retry", lambda value: value if value is None else read_retry(value))
-        _replace(given, "timeout", _read_timeout)
-        _replace(given, "notifies", lambda value: read_flag(value, "notifies"))
-        _replace(
-            given, "label", lambda value: value if value is None else read_word(value, "label")
-        )
-        _replace(given, "unique", partial(_read_unique, function))
-        if given.get("retry") is None:
-            given["retry"] = with_usual_attempts(RetryPolicy())
-        return TaskOptions(**given)
-    except TaskDeclarationError:
-        raise
-    except (InvalidInputError, TypeError) as error:
+        made = TaskOptions(**{name: _READERS[name](value) for name, value in given.items()})
+    except InvalidInputError as error:
         raise refuse_declaration(function, str(error)) from error
+    _check_unique(function, made)
+    return made
 
 
-def _replace(options: dict[str, Any], name: str, read: Callable[[Any], Any]) -> None:
-    if name in options:
-        options[name] = read(options[name])
-
-
-def _read_unique(function: Any, value: Any) -> bool | tuple[str, ...]:
-    """Whether, or by which parameters, jobs are unique."""
-    if isinstance(value, bool):
-        return value
-    names = (value,) if isinstance(value, str) else tuple(value)
-    known = inspect.signature(function).parameters
-    for name in names:
-        if name not in known:
-            raise refuse_declaration(function, f"unique: {name!r:.40} is not a parameter")
-    return names
+def _read_retry(value: Any) -> RetryPolicy:
+    return with_usual_attempts(RetryPolicy()) if value is None else read_retry(value)
 
 
 def _read_timeout(value: Any) -> timedelta | None:
-    return None if value is None else read_duration(value, "timeout")
+    read = None if value is None else read_duration(value, "timeout")
+    if read == timedelta(0):
+        raise _refuse("timeout", f"{value!r} is not longer than zero")
+    return read
+
+
+def _read_unique(value: Any) -> bool | tuple[str, ...]:
+    """Whether, or by which parameters, jobs are unique."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise _refuse("unique", f"{value!r:.40} is not valid; write True, or names of parameters")
+    return tuple(value)
+
+
+def _check_unique(function: Any, options: TaskOptions) -> None:
+    known = inspect.signature(function).parameters
+    for name in options.unique if isinstance(options.unique, tuple) else ():
+        if name not in known:
+            raise refuse_declaration(function, f"unique: {name!r:.40} is not a parameter")
+
+
+def _read_run_in(value: Any) -> RunIn | None:
+    if value not in (None, *get_args(RunIn)):
+        reason = f"{value!r:.40} is not valid; use {' or '.join(get_args(RunIn))}"
+        raise _refuse("run_in", reason)
+    return cast("RunIn | None", value)
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "queue": read_queue,
+    "priority": read_priority,
+    "retry": _read_retry,
+    "timeout": _read_timeout,
+    "notifies": partial(read_flag, field="notifies"),
+    "unique": _read_unique,
+    "keep_result": partial(read_flag, field="keep_result"),
+    "run_in": _read_run_in,
+    "label": lambda value: None if value is None else read_word(value, "label"),
+}
+"""What reads each option of a task."""
+
+
+def _refuse(field: str, reason: str) -> InvalidInputError:
+    return InvalidInputError(f"{field}: {reason}", {"field": field, "reason": reason})
 
 
 def _read_kind(function: Any, name: str | None) -> str:
     try:
-        return read_word(_default_name(function) if name is None else name, "name")
+        if name is not None:
+            return read_word(name, "name")
+        default = _default_name(function)
+        return read_word(default, "name")
     except InvalidInputError as error:
-        raise refuse_declaration(function, str(error)) from error
+        reason = str(error)
+        if name is None:
+            reason += f", so {default!r} is none; give it one: @app.task(name=...)"
+        raise refuse_declaration(function, reason) from error
 
 
 def _find_creator() -> str:

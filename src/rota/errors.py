@@ -394,6 +394,18 @@ class ResultTimeoutError(RotaError):
     waited_for: timedelta
 
 
+@template(
+    "The result of job {job_id} is not what {task} is annotated to return: {reason}",
+    "job_id task reason",
+)
+class InvalidResultError(RotaError):
+    """The job has completed, and the function returned a value of another type than annotated."""
+
+    job_id: str
+    task: str
+    reason: str
+
+
 @template("cursor {reason}", "field reason")
 class InvalidCursorError(InvalidInputError):
     """The text is not a cursor of a job list."""

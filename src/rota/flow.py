@@ -8,12 +8,13 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
 
-from rota.errors import AppUseError, InvalidInputError
+from rota.errors import AppUseError, InvalidInputError, hide_password
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, make_job_id
 from rota.jobs.fields import read_name
-from rota.session import Session, Sessions
+from rota.session import Session, Sessions, Work
 from rota.task import EnqueueOptions, Task, TaskWithOptions, insert_jobs
+from rota.transactions import take_own
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,6 +59,7 @@ class Flow:
             plain, options = task.task, self._check_options(task.options)
         else:
             plain, options = task, self._options
+        self._check_task(plain)
         job_id = make_job_id(self._now, self._random + len(self._jobs))
         job = plain.make_job(plain.signature.bind(args, kwargs), options, job_id, self._now)
         if self.name is not None:
@@ -66,6 +68,7 @@ class Flow:
         return JobHandle(self._sessions, plain.signature, job_id, self._tenant)
 
     async def __aenter__(self) -> Self:
+        self._check_fresh()
         self._now = await self._sessions.run(_read_time)
         return self
 
@@ -77,9 +80,10 @@ class Flow:
     ) -> None:
         self._now = None
         if error is None and self._jobs:
-            await self._sessions.run(self._insert)
+            await self._sessions.run(self._inserting())
 
     def __enter__(self) -> Self:
+        self._check_fresh()
         self._now = self._sessions.run_sync(_read_time)
         return self
 
@@ -91,7 +95,19 @@ class Flow:
     ) -> None:
         self._now = None
         if error is None and self._jobs:
-            self._sessions.run_sync(self._insert)
+            self._sessions.run_sync(self._inserting())
+
+    def _check_fresh(self) -> None:
+        if self._now is not None or self._jobs:
+            raise AppUseError("this flow has had its block; make another with app.flow()")
+
+    def _check_task(self, task: object) -> None:
+        if not isinstance(task, Task):
+            reason = f"{task!r:.60} is not a task; write flow.add(task, ...) with its arguments"
+            raise InvalidInputError(f"task: {reason}", {"field": "task", "reason": reason})
+        if task.sessions.store_url != self._sessions.store_url:
+            where = hide_password(task.sessions.store_url)
+            raise AppUseError(f"{task.name} belongs to an app on {where}, and the flow does not")
 
     def _check_options(self, options: EnqueueOptions) -> EnqueueOptions:
         for name in ("key", "within"):
@@ -104,8 +120,14 @@ class Flow:
             return options
         return replace(options, tenant=self._tenant)
 
-    async def _insert(self, session: Session) -> None:
-        await insert_jobs(session, self._jobs, session.clock.now(), self._within)
+    def _inserting(self) -> Work[None]:
+        """What creates the jobs, in any thread."""
+        within = take_own(self._within)
+
+        async def insert(session: Session) -> None:
+            await insert_jobs(session, self._jobs, session.clock.now(), within)
+
+        return insert
 
 
 async def _read_time(session: Session) -> datetime:

@@ -3,10 +3,19 @@
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
 
+from msgspec import ValidationError
+
 from rota.clock.duration import Duration, read_duration
 from rota.clock.timeout import timeout_after
-from rota.errors import InvalidInputError, JobNotFoundError, ResultTimeoutError
-from rota.jobs import JobId, JobStatus
+from rota.errors import (
+    ConflictError,
+    InvalidInputError,
+    InvalidResultError,
+    JobNotFoundError,
+    ResultTimeoutError,
+)
+from rota.jobs import Job, JobId, JobStatus
+from rota.jobs.job_state import find_state
 from rota.ops.explain import explain_job
 from rota.ops.explanation import Explanation
 from rota.ops.results import read_end, wait_for_end
@@ -83,7 +92,10 @@ class JobHandle(Generic[R_co]):
         self._sessions.run_sync(self._cancel)
 
     async def retry(self) -> "JobHandle[R_co]":
-        """Submit the failed job again, as a new job; returns its handle."""
+        """Submit the failed job again, as a new job; returns its handle.
+
+        Raises ConflictError when the job has not failed.
+        """
         return await self._sessions.run(self._retry)
 
     def retry_sync(self) -> "JobHandle[R_co]":
@@ -104,19 +116,25 @@ class JobHandle(Generic[R_co]):
         try:
             async with timeout_after(session.clock, limit):
                 return await self._wait_for_end(session)
-        except TimeoutError as error:
-            raise ResultTimeoutError(self.id, limit) from error
+        except TimeoutError:
+            raise ResultTimeoutError(self.id, limit) from None
 
     async def _wait_for_end(self, session: Session) -> Any:
         job = await wait_for_end(session.store, session.clock, self.tenant, self.id)
         ended = await read_end(session.store, job)
-        return self._signature.decode_result(ended.result)
+        try:
+            return self._signature.decode_result(ended.result)
+        except ValidationError as error:
+            raise InvalidResultError(self.id, self._signature.name, str(error)) from error
 
     async def _read_status(self, session: Session) -> JobStatus:
+        return (await self._read(session)).status
+
+    async def _read(self, session: Session) -> Job:
         found = await session.store.get(self.tenant, [self.id])
         if self.id not in found:
             raise JobNotFoundError(self.id)
-        return found[self.id].status
+        return found[self.id]
 
     async def _cancel(self, session: Session) -> None:
         reason = "cancelled by its handle"
@@ -124,7 +142,13 @@ class JobHandle(Generic[R_co]):
 
     async def _retry(self, session: Session) -> "JobHandle[R_co]":
         letters = DeadLetters(session.store, self.tenant, clock=session.clock)
-        retried = await letters.retry(self.id)
+        try:
+            retried = await letters.retry(self.id)
+        except JobNotFoundError:
+            state = find_state(await self._read(session), session.clock.now())
+            raise ConflictError(
+                f"Job {self.id} is {state}; only a failed job can be retried", {"jobId": self.id}
+            ) from None
         new_id = retried.replacements[self.id]
         return JobHandle(self._sessions, self._signature, new_id, self.tenant)
 

@@ -49,6 +49,31 @@ class Output:
     def __getitem__(self, key: object) -> Any:
         raise self._refuse(f"has no item {key!r:.40}")
 
+    def __len__(self) -> int:
+        raise self._refuse("has no length")
+
+    def __str__(self) -> str:
+        raise self._refuse("has no text")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Output):
+            return self.job_id == other.job_id
+        raise self._refuse("cannot be compared")
+
+    def __lt__(self, other: object) -> bool:
+        raise self._refuse("cannot be compared")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __hash__(self) -> int:
+        return hash(self.job_id)
+
+    def __getattr__(self, name: str) -> Any:
+        """To a type checker the output is the result, so it accepts the attributes of that."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(self._refuse(f"has no attribute {name!r}").message)
+
     def _refuse(self, what: str) -> InvalidInputError:
         return InvalidInputError(
             f"The output of job {self.job_id} {what}: its value does not exist yet; pass it to a "
@@ -77,7 +102,8 @@ class OutputEncoder:
         if isinstance(value, Output):
             position = self.positions.setdefault(value.job_id, len(self.positions))
             return {OUTPUT: position}
-        raise TypeError(f"{type(value).__name__} has no JSON form")
+        fix = "; pass its .output" if hasattr(type(value), "output") else ""
+        raise TypeError(f"{type(value).__name__} has no JSON form{fix}")
 
 
 def may_hold_outputs(encoded: bytes) -> bool:

@@ -78,6 +78,9 @@ class ScheduledTask(Protocol):
 
 def define(task: ScheduledTask, args: Mapping[str, Any], retry: Retry | None) -> ScheduleDefinition:
     """What a schedule of the task says besides its rule. Validates the arguments."""
+    given: object = args
+    if not isinstance(given, Mapping):
+        raise _refuse("args", f"{args!r:.60} is not a mapping of parameter names to values")
     return ScheduleDefinition(
         kind=task.name,
         queue=task.options.queue,

@@ -11,6 +11,7 @@ gone, as at the end of a rollback, a host that stands by puts its own set in for
 """
 
 import asyncio
+import inspect
 from asyncio import Task as AsyncioTask
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -125,6 +126,10 @@ def declare(
     **options: Any,
 ) -> Callable[[Any], Any]:
     """The decorator that ``app.schedule`` returns: it declares a function, or schedules a task."""
+    given: Any = when
+    if inspect.isfunction(given) or isinstance(given, Task):
+        reason = 'when is it due? Write @app.schedule("@daily"), for example'
+        raise refuse_declaration(given, reason)
 
     def decorate(function: Any) -> Any:
         task: Task[..., Any] = function if isinstance(function, Task) else app.task(function)
@@ -143,7 +148,7 @@ def declare(
         except InvalidInputError as error:
             raise refuse_declaration(task.function, error.message) from error
         _check_name(app, declared)
-        with suppress(NameError):  # an annotation that is defined later is looked at later
+        if task.signature.check(may_wait=True):
             declared.define()
         app.schedules.append(declared)
         return task

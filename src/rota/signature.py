@@ -14,7 +14,7 @@ import msgspec
 from msgspec import ValidationError, convert
 from msgspec.structs import asdict, astuple
 
-from rota.errors import InvalidArgumentsError, TaskDeclarationError
+from rota.errors import InvalidArgumentsError, InvalidJobError, TaskDeclarationError
 from rota.jobs import JobId
 from rota.jobs.fields import read_encoded_payload, read_payload
 from rota.outputs import OUTPUT, OutputEncoder, may_hold_outputs, shorten
@@ -68,10 +68,10 @@ class TaskSignature:
         """The parameter that is given the context."""
         return self._resolve().context
 
-    def check(self, *, may_wait: bool = False) -> None:
+    def check(self, *, may_wait: bool = False) -> bool:
         """Raise TaskDeclarationError if a parameter or the result cannot be validated.
 
-        With ``may_wait`` an annotation whose name is not defined yet is left for later.
+        With ``may_wait`` an annotation whose name is not defined yet is left for later: False.
         """
         try:
             self._resolve()
@@ -80,11 +80,13 @@ class TaskSignature:
                 raise refuse_declaration(
                     self.function, f"an annotation is not defined: {error}"
                 ) from error
+            return False
+        return True
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
         """The payload of a call. InvalidArgumentsError names the argument that is not valid."""
         if self._hints is None:
-            self._resolve()
+            self.check()
         given = kwargs if not args and self._names.issuperset(kwargs) else self._match(args, kwargs)
         try:
             encoded = _encode(given)
@@ -94,7 +96,10 @@ class TaskSignature:
             self._decode_typed(encoded)
         except ValidationError as error:
             raise self._refuse(str(error), given) from error
-        return Arguments(read_encoded_payload(encoded))
+        try:
+            return Arguments(read_encoded_payload(encoded))
+        except InvalidJobError as error:
+            raise self._blame(given, error) from error
 
     def decode(self, payload: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments in a payload. InvalidArgumentsError when they do not fit the signature."""
@@ -211,7 +216,10 @@ class TaskSignature:
                 self._check_beside_outputs(name, hint, given, payload)
             elif self._parameters[name].default is Parameter.empty:
                 raise InvalidArgumentsError(self.name, name, "is missing")
-        return Arguments(read_payload(shorten(payload)), encoder.job_ids)
+        try:
+            return Arguments(read_payload(shorten(payload)), encoder.job_ids)
+        except InvalidJobError as error:
+            raise self._blame(given, error) from error
 
     def _check_beside_outputs(
         self, name: str, hint: Any, given: Mapping[str, Any], payload: Mapping[str, Any]
@@ -245,6 +253,16 @@ class TaskSignature:
                 fault = "is missing" if "missing" in start else f"is not {self._list_names()}"
                 return InvalidArgumentsError(self.name, name, fault)
         return InvalidArgumentsError(self.name, None, f"the payload is not valid: {reason}")
+
+    def _blame(self, given: Mapping[str, Any], error: InvalidJobError) -> InvalidArgumentsError:
+        """The error for a payload that no job may have: about one argument, or all of them."""
+        for name, value in given.items():
+            try:
+                encoded = OutputEncoder().encode({name: value})
+                read_payload(shorten(msgspec.json.decode(encoded)))
+            except InvalidJobError as own:
+                return InvalidArgumentsError(self.name, name, f"{value!r:.60} {own.reason}")
+        return InvalidArgumentsError(self.name, None, f"the arguments {error.reason}")
 
     def _find_unencodable(self, given: Mapping[str, Any], error: Exception) -> Exception:
         for name, value in given.items():
@@ -312,6 +330,9 @@ def _check_parameter(
     _check_kind(function, parameter)
     if name not in hints:
         reason = f"parameter {name} has no annotation, so nothing can validate it; add a type"
+        if name in ("self", "cls"):
+            fix = "make it a function or a static method"
+            reason = f"it is a method, and a worker has no object to call it on; {fix}"
         raise refuse_declaration(function, reason)
     if Context in get_args(hints[name]):
         reason = f"parameter {name}: annotate it as Context alone; every run has exactly one"

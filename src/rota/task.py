@@ -17,7 +17,15 @@ from rota.errors import (
 )
 from rota.handle import JobHandle
 from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
-from rota.jobs.fields import read_flag, read_id, read_instant, read_priority, read_queue, read_word
+from rota.jobs.fields import (
+    read_flag,
+    read_id,
+    read_instant,
+    read_name,
+    read_priority,
+    read_queue,
+    read_word,
+)
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
 from rota.ops.kinds import KindEntry
@@ -31,9 +39,10 @@ from rota.schedule import (
     read_rule,
 )
 from rota.session import Session, Sessions
+from rota.session import Work as SessionWork
 from rota.signature import Arguments, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
-from rota.transactions import find_connection
+from rota.transactions import find_connection, take_own
 from rota.unique import digest_job, insert_unique
 from rota.worker import Context, Discard, Snooze
 from rota.worker.child_messages import find_target
@@ -180,12 +189,9 @@ class Task(Generic[P, R]):
                 delay=None if delay is None else read_duration(delay, "delay"),
                 queue=None if queue is None else read_queue(queue),
                 priority=None if priority is None else read_priority(priority),
-                key=key,
+                key=None if key is None else read_name(key, "key"),
                 tenant=DEFAULT_TENANT if tenant is None else read_word(tenant, "tenant"),
-                after=tuple(
-                    it.id if isinstance(it, JobHandle) else read_id(it, f"after[{place}]")
-                    for place, it in enumerate(after)
-                ),
+                after=_read_after(after),
                 retry=None if retry is None else read_retry(retry),
                 within=within,
                 on_parent_failure=_read_policy(on_parent_failure),
@@ -239,6 +245,9 @@ class Task(Generic[P, R]):
 
     def handle(self, job_id: JobId, *, tenant: str = DEFAULT_TENANT) -> JobHandle[R]:
         """A handle on a job of this task that was enqueued elsewhere, by its id."""
+        if not isinstance(job_id, str):
+            reason = f"{job_id!r:.60} is not the id of a job; write job.id"
+            raise InvalidInputError(f"job_id: {reason}", {"field": "job_id", "reason": reason})
         return JobHandle(self.sessions, self.signature, job_id, tenant)
 
     def make_job(
@@ -375,7 +384,7 @@ class TaskWithOptions(Generic[P, R]):
         """As ``Task.enqueue``, with these options."""
         calls = [self.task.signature.bind(args, kwargs)]
         self._check_within()
-        (handle,) = await self._sessions.run(lambda session: self._insert(session, calls))
+        (handle,) = await self._sessions.run(self._inserting(calls))
         return handle
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -384,19 +393,19 @@ class TaskWithOptions(Generic[P, R]):
         known = self._insert_here(calls)
         if known is not None:
             return known
-        (handle,) = self._sessions.run_sync(lambda session: self._insert(session, calls))
+        (handle,) = self._sessions.run_sync(self._inserting(calls))
         return handle
 
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``Task.enqueue_many``, with these options."""
         bound = self._read_calls(calls)
         self._check_within()
-        return await self._sessions.run(lambda session: self._insert(session, bound))
+        return await self._sessions.run(self._inserting(bound))
 
     def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
         """As ``enqueue_many``; blocks the thread."""
         bound = self._read_calls(calls)
-        return self._sessions.run_sync(lambda session: self._insert(session, bound))
+        return self._sessions.run_sync(self._inserting(bound))
 
     @property
     def _sessions(self) -> Sessions:
@@ -435,13 +444,20 @@ class TaskWithOptions(Generic[P, R]):
         inserted = store.insert_here(job, now)
         return None if inserted is None else self._handle(inserted)
 
-    async def _insert(self, session: Session, calls: Sequence[Arguments]) -> list[JobHandle[R]]:
+    def _inserting(self, calls: Sequence[Arguments]) -> SessionWork[list[JobHandle[R]]]:
+        """What creates the jobs, in any thread."""
+        within = take_own(self.options.within)
+        return lambda session: self._insert(session, calls, within)
+
+    async def _insert(
+        self, session: Session, calls: Sequence[Arguments], within: Any
+    ) -> list[JobHandle[R]]:
         now = session.clock.now()
         jobs = self._make_jobs(session, calls, now)
         if self.task.options.unique:
-            inserted = [await self._insert_unique(session, job) for job in jobs]
+            inserted = [await self._insert_unique(session, job, within) for job in jobs]
         else:
-            inserted = await insert_jobs(session, jobs, now, self.options.within)
+            inserted = await insert_jobs(session, jobs, now, within)
         return [self._handle(each) for each in inserted]
 
     def _make_jobs(self, session: Session, calls: Sequence[Arguments], now: datetime) -> list[Job]:
@@ -454,10 +470,10 @@ class TaskWithOptions(Generic[P, R]):
     def _handle(self, inserted: Inserted) -> JobHandle[R]:
         return self.task.handle(inserted.job.id, tenant=self.options.tenant)
 
-    async def _insert_unique(self, session: Session, job: Job) -> Inserted:
+    async def _insert_unique(self, session: Session, job: Job, within: Any) -> Inserted:
         unique = self.task.options.unique
         key = digest_job(job, unique if isinstance(unique, tuple) else None)
-        return await insert_unique(session, job, key, await find_connection(self.options.within))
+        return await insert_unique(session, job, key, await find_connection(within))
 
 
 async def insert_jobs(
@@ -470,6 +486,16 @@ async def insert_jobs(
     if connection is None:
         return await session.store.insert(jobs, now)
     return await session.store.insert_within(connection, jobs, now)
+
+
+def _read_after(value: object) -> tuple[JobId, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        reason = f"{value!r:.60} is not a list of jobs; write [job]"
+        raise InvalidInputError(f"after: {reason}", {"field": "after", "reason": reason})
+    return tuple(
+        it.id if isinstance(it, JobHandle) else read_id(it, f"after[{place}]")
+        for place, it in enumerate(value)
+    )
 
 
 def _read_policy(value: object) -> OnParentFailure:
@@ -499,11 +525,21 @@ class SyncTask(Task[P, R]):
         return called
 
 
-def check_function(function: Any, options: TaskOptions) -> None:
+def check_function(function: Any, run_in: object) -> None:
     """Refuse what cannot be a task. TaskDeclarationError names the function and the line."""
+    if isinstance(function, Task):
+        reason = f"it is the task {function.name} already; write @app.schedule above @app.task"
+        raise refuse_declaration(function.function, reason)
     if not callable(function):
         raise refuse_declaration(function, "it is not a function")
+    if inspect.isclass(function):
+        raise refuse_declaration(function, "it is a class, not a function")
+    if not hasattr(function, "__name__"):
+        raise refuse_declaration(function, "it is not a function; write one with def that calls it")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise refuse_declaration(function, "it is a generator function: nothing of it would run")
-    if options.run_in == "process":
+    if run_in == "process":
         find_target(function)
+    if run_in == "thread" and inspect.iscoroutinefunction(function):
+        reason = 'run_in="thread" is for plain functions, and this one is async'
+        raise refuse_declaration(function, reason)

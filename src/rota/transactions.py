@@ -11,16 +11,29 @@ from typing import Any
 BEGIN = "SELECT 1"
 """SQLAlchemy begins a transaction with its first statement."""
 
+_SCOPED = {"sqlalchemy.orm": "scoped_session", "sqlalchemy.ext.asyncio": "async_scoped_session"}
+
+
+def take_own(within: Any) -> Any:
+    """What belongs to the caller's thread, taken there: the store may run in another.
+
+    These are Django's connections and SQLAlchemy's scoped sessions.
+    """
+    if within is None:
+        return None
+    if type(within).__module__.partition(".")[0] == "django":
+        within.ensure_connection()
+        return within.connection
+    for module, name in _SCOPED.items():
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(within, kind):
+            return within()
+    return within
+
 
 async def find_connection(within: Any) -> Any:
     """The driver's connection of the transaction; other objects are returned as they are."""
-    if within is None:
-        return None
-    module = type(within).__module__.partition(".")[0]
-    if module == "django":
-        within.ensure_connection()
-        return within.connection
-    if "sqlalchemy" in sys.modules:
+    if within is not None and "sqlalchemy" in sys.modules:
         return await _find_in_sqlalchemy(within)
     return within
 
@@ -28,7 +41,7 @@ async def find_connection(within: Any) -> Any:
 async def _find_in_sqlalchemy(within: Any) -> Any:
     asyncio_part: Any = sys.modules.get("sqlalchemy.ext.asyncio")
     if asyncio_part is not None:
-        if isinstance(within, asyncio_part.AsyncSession | asyncio_part.async_scoped_session):
+        if isinstance(within, asyncio_part.AsyncSession):
             within = await within.connection()
         if isinstance(within, asyncio_part.AsyncConnection):
             await within.exec_driver_sql(BEGIN)
@@ -39,7 +52,7 @@ async def _find_in_sqlalchemy(within: Any) -> Any:
 
 def _find_in_sync_sqlalchemy(within: Any) -> Any:
     orm: Any = sys.modules.get("sqlalchemy.orm")
-    if orm is not None and isinstance(within, orm.Session | orm.scoped_session):
+    if orm is not None and isinstance(within, orm.Session):
         within = within.connection()
     if isinstance(within, sys.modules["sqlalchemy"].Connection):
         within.exec_driver_sql(BEGIN)

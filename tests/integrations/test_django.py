@@ -81,6 +81,47 @@ def test_a_task_commits_and_rolls_back_with_its_transaction(
     assert list_payloads(database_url) == [[1]]
 
 
+FIRST = """
+import django, os
+django.setup()
+from django.db import connection, transaction
+from rota import Rota
+from shop.tasks import confirm
+app = Rota(os.environ["DATABASE_URL"])
+@app.task
+def ship(number: int) -> None: ...
+with transaction.atomic():
+    first = confirm.enqueue(4)
+with transaction.atomic():
+    second = ship.using(within=connection).enqueue_sync(5)
+with transaction.atomic():
+    third = ship.using(within=connection).enqueue_sync(6)
+    transaction.set_rollback(True)
+print(confirm.get_result(first.id).status, second.status_sync())
+print(third.status_sync())
+"""
+
+
+def test_a_job_may_be_the_first_statement_of_its_transaction(site: Path, database_url: str) -> None:
+    make_tables(site, DATABASE_URL=database_url)
+    run = run_program(site, database_url, FIRST)
+    assert run.stdout == "READY READY\n", run.stderr
+    assert "JobNotFoundError" in run.stderr
+
+
+def run_program(site: Path, database_url: str, program: str) -> "subprocess.CompletedProcess[str]":
+    settings = {"DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "shop.settings"}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=site,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
 KILLED = """
 import django, os, signal
 django.setup()
@@ -104,18 +145,7 @@ def test_a_killed_process_leaves_both_or_neither(
     site: Path, database_url: str, before: str, after: str, numbers: list[int]
 ) -> None:
     make_tables(site, DATABASE_URL=database_url)
-    program = KILLED.format(before=before or "pass", after=after)
-    subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=site,
-        env={
-            **os.environ,
-            "DATABASE_URL": database_url,
-            "DJANGO_SETTINGS_MODULE": "shop.settings",
-        },
-        check=False,
-        timeout=PATIENCE,
-    )
+    run_program(site, database_url, KILLED.format(before=before or "pass", after=after))
     assert list_orders(database_url) == numbers
     assert list_payloads(database_url) == [[number] for number in numbers]
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from rota import Rota
 from rota.errors import AppUseError, UnsupportedConnectionError
@@ -79,6 +79,26 @@ async def test_a_job_commits_with_a_plain_transaction(
         task.using(within=transaction).enqueue_sync(order=5)
         transaction.rollback()
     assert await list_orders(app) == [4]
+    app.sessions.close_bridge()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("is_flow", [False, True], ids=["enqueue", "flow"])
+async def test_a_job_commits_with_the_scoped_session_of_its_thread(
+    app: Rota, database_url: str, is_flow: bool
+) -> None:
+    engine = create_engine(with_driver(database_url, "psycopg"))
+    session, task = scoped_session(sessionmaker(engine)), app.tasks["confirm"]
+    for order, end in ((7, session.commit), (8, session.rollback)):
+        if is_flow:
+            with app.flow(within=session) as flow:
+                flow.add(task, order=order)
+        else:
+            task.using(within=session).enqueue_sync(order=order)
+        assert order not in await list_orders(app)
+        end()
+    assert await list_orders(app) == [7]
+    session.remove()
     app.sessions.close_bridge()
     engine.dispose()
 

@@ -26,6 +26,14 @@ def test_pyright_refuses_the_wrong_calls_and_no_other() -> None:
     assert places == _wrong_lines(), said
 
 
+def test_the_project_of_rota_init_is_typed(tmp_path: Path) -> None:
+    for name in ("tasks.py", "test_tasks.py"):
+        text = (ROOT / f"src/rota/cli/project/{name}.txt").read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = [str(tmp_path / "tasks.py"), str(tmp_path / "test_tasks.py")]
+    assert "Success: no issues found" in _run("mypy", "--strict", *files)
+
+
 def _run(program: str, *arguments: str) -> str:
     path = Path(sys.executable).with_name(program)
     ended = subprocess.run(

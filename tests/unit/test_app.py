@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from rota import JobStatus, Rota
 from rota.errors import (
     AppUseError,
     InvalidArgumentsError,
+    InvalidInputError,
     InvalidStoreUrlError,
     TaskDeclarationError,
 )
@@ -54,6 +57,22 @@ async def test_a_wrong_argument_is_refused_by_name() -> None:
 async def test_an_unknown_argument_is_refused_by_name() -> None:
     with pytest.raises(InvalidArgumentsError, match="usr: is not a parameter of the task"):
         await send_welcome.enqueue(usr=7)  # type: ignore[call-arg]  # the wrong name
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"key": 5}, "key must be a text, got int"),
+        ({"key": ""}, "key must have 1 to 255 characters"),
+        ({"after": send_welcome.handle("x")}, r"after: .* is not a list of jobs; write \[job\]"),
+        ({"after": "01890a5d-ac96-774b-bcce-b302099a8057"}, "after: .* is not a list of jobs"),
+    ],
+)
+def test_a_wrong_option_of_one_job_is_refused_by_its_name(
+    options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        send_welcome.using(**options)
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:
@@ -143,9 +162,14 @@ async def test_a_served_app_publishes_its_kinds() -> None:
         ({"retry": 11}, "retry.max_attempts must be from 1 to 10, got 11"),
         ({"retry": {"max_tries": 1}}, "retry.max_tries is not a field"),
         ({"timeout": 3}, "timeout: 3 is not a length of time"),
+        ({"timeout": "0s"}, "timeout: '0s' is not longer than zero"),
         ({"unique": ["nobody"]}, "unique: 'nobody' is not a parameter"),
+        ({"unique": 3}, "unique: 3 is not valid; write True, or names of parameters"),
+        ({"keep_result": "no"}, "keep_result must be true or false, got str"),
         ({"name": "two words"}, "name must be 1 to 200 of the characters"),
         ({"run_in": "process"}, ".*is for plain functions"),
+        ({"run_in": "thread"}, 'run_in="thread" is for plain functions, and this one is async'),
+        ({"run_in": "proces"}, "run_in: 'proces' is not valid; use thread or process"),
         ({"colour": "red"}, "colour is not an option of a task; there are name, queue, priority"),
     ],
 )
@@ -173,6 +197,33 @@ def test_a_generator_cannot_be_a_task() -> None:
 
     with pytest.raises(TaskDeclarationError, match="it is a generator function"):
         Rota("memory://").task(produce)
+
+
+async def _trace(_: Context, call_next: CallNext) -> Any:
+    return await call_next()
+
+
+class Greeter:
+    def __call__(self, to: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (5, "it is not a function"),
+        (dict, "it is a class, not a function"),
+        (
+            partial(count_letters.function, text="a"),
+            "it is not a function; write one with def that",
+        ),
+        (Greeter(), "it is not a function; write one with def that calls it"),
+        (lambda: None, r"so 'tests.*<lambda>' is none; give it one: @app.task\(name=...\)"),
+        (send_welcome, f"it is the task {send_welcome.name} already; write @app.schedule above"),
+    ],
+)
+def test_what_is_no_function_cannot_be_a_task(given: Any, reason: str) -> None:
+    with pytest.raises(TaskDeclarationError, match=reason):
+        Rota("memory://").task(given)
 
 
 def test_static_and_bound_methods_can_be_tasks() -> None:
@@ -206,6 +257,26 @@ def test_another_store_can_be_chosen_before_the_app_is_opened(tmp_path: Path) ->
 def test_an_address_that_names_no_store_is_refused_at_once() -> None:
     with pytest.raises(InvalidStoreUrlError):
         Rota("oracle://localhost")
+
+
+def test_what_is_not_an_address_is_refused() -> None:
+    with pytest.raises(InvalidStoreUrlError, match=r"it is not a text but a PosixPath"):
+        Rota(Path("rota.db"))  # type: ignore[arg-type]  # what is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"zone": 5}, "zone: 5 has no IANA name"),
+        ({"middleware": _trace}, "middleware: .*_trace.* is not a list of functions"),
+        ({"middleware": [5]}, r"middleware: \[5\] is not a list of functions"),
+        ({"lifespan": 5}, "lifespan: 5 is not a function"),
+        ({"settings": {"concurrency": 5}}, "settings: .* are not WorkerSettings"),
+    ],
+)
+def test_a_wrong_option_of_an_app_is_refused_at_once(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        Rota("memory://", **options)
 
 
 def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,46 @@ def test_adding_before_the_block_is_refused() -> None:
         app.flow().add(double, 2)
 
 
+async def test_a_flow_is_for_one_block() -> None:
+    async with app:
+        async with app.flow() as flow:
+            flow.add(double, 1)
+        with pytest.raises(AppUseError, match="this flow has had its block; make another"):
+            async with flow:
+                pass
+        with pytest.raises(AppUseError, match="this flow has had its block"), flow:
+            pass
+
+
+@pytest.mark.parametrize("given", [lambda: 1, double.call(1), "double", None])
+async def test_only_a_task_can_be_added(given: Any) -> None:
+    async with app, app.flow() as flow:
+        with pytest.raises(
+            InvalidInputError, match=r"task: .* is not a task; write flow.add.task,"
+        ):
+            flow.add(given)
+        assert flow.job_ids == []
+
+
+async def test_a_called_task_is_no_task() -> None:
+    async with app, app.flow() as flow:
+        called = double(1)
+        with pytest.raises(InvalidInputError, match="task: <coroutine object double"):
+            flow.add(called)  # type: ignore[arg-type]  # what is refused
+        called.close()
+
+
+async def test_a_task_on_another_store_cannot_be_added() -> None:
+    other = Rota("sqlite:///other.db")
+
+    @other.task(name="elsewhere")
+    def elsewhere() -> None: ...
+
+    async with app, app.flow() as flow:
+        with pytest.raises(AppUseError, match=r"elsewhere belongs to an app on sqlite:///other.db"):
+            flow.add(elsewhere)
+
+
 async def test_options_of_one_job_come_from_using() -> None:
     async with app:
         async with app.flow(tenant="acme") as flow:

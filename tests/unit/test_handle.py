@@ -9,7 +9,9 @@ import pytest
 
 from rota import JobStatus, Rota, Task
 from rota.errors import (
+    ConflictError,
     InvalidInputError,
+    InvalidResultError,
     JobCancelledError,
     JobEndedError,
     JobFailedError,
@@ -57,6 +59,11 @@ async def nothing() -> None: ...
 @app.task(keep_result=False)
 async def forget() -> int:
     return 3
+
+
+@app.task
+def mistyped() -> int:
+    return "three"  # type: ignore[return-value]  # what is refused
 
 
 @app.task
@@ -166,6 +173,38 @@ async def test_a_failed_job_is_retried_as_a_new_one() -> None:
             await again.result()
 
 
+async def test_only_a_failed_job_can_be_retried() -> None:
+    async with idle():
+        job = await double.enqueue(1)
+        with pytest.raises(ConflictError, match=f"Job {job.id} is due; only a failed job can be"):
+            await job.retry()
+        await job.cancel()
+        with pytest.raises(ConflictError, match="is cancelled; only a failed job can be retried"):
+            await job.retry()
+    async with working():
+        job = await double.enqueue(1)
+        await job.result()
+        with pytest.raises(ConflictError, match="is completed; only a failed job can be retried"):
+            await job.retry()
+
+
+async def test_a_result_of_another_type_than_annotated_says_so() -> None:
+    async with working():
+        job = await mistyped.enqueue()
+        with pytest.raises(InvalidResultError) as refused:
+            await job.result()
+    assert refused.value.message == (
+        f"The result of job {job.id} is not what tests.unit.test_handle.mistyped is annotated to "
+        "return: Expected `int`, got `str`"
+    )
+
+
+@pytest.mark.parametrize("job_id", [None, 3, double])
+def test_the_id_of_a_handle_is_a_text(job_id: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"job_id: .* is not the id of a job; write job.id"):
+        double.handle(job_id)  # type: ignore[arg-type]  # what is refused
+
+
 async def test_why_explains_the_job() -> None:
     async with idle():
         job = await double.using(delay="1h").enqueue(1)
@@ -175,7 +214,7 @@ async def test_why_explains_the_job() -> None:
 async def test_a_handle_of_an_unknown_job_says_so() -> None:
     async with idle():
         job = double.handle("01890a5d-ac96-774b-bcce-b302099a8057")
-        for asking in (job.status(), job.result(), job.why()):
+        for asking in (job.status(), job.result(), job.why(), job.retry()):
             with pytest.raises(JobNotFoundError):
                 await asking
 

@@ -51,7 +51,28 @@ def test_consecutive_outputs_are_written_short(long: Any, short: Any) -> None:
     assert fill_outputs(short, IDS, RESULTS) == fill_outputs(long, IDS, RESULTS)
 
 
-@pytest.mark.parametrize("use", [bool, list, lambda it: it["x"]])
+@pytest.mark.parametrize(
+    "use",
+    [
+        bool,
+        list,
+        len,
+        str,
+        "total: {}".format,
+        lambda it: it["x"],
+        lambda it: it == 3,
+        lambda it: it < 3,
+        lambda it: 3 in it,
+    ],
+)
 def test_an_output_cannot_be_used_as_a_value(use: Any) -> None:
     with pytest.raises(InvalidInputError, match="its value does not exist yet"):
         use(Output(IDS[0]))
+
+
+def test_an_attribute_of_an_output_does_not_exist_yet() -> None:
+    output = Output(IDS[0])
+    with pytest.raises(AttributeError, match=r"attribute 'total': its value does not exist yet"):
+        _ = output.total
+    assert output == output  # noqa: PLR0124 - the same object is equal to itself
+    assert {output: 1}[output] == 1

@@ -135,6 +135,7 @@ async def test_when_is_what_people_write(place: Place, when: Any, second_at: dat
         ("@daily", {"zone": "Mars/Olympus"}, "Mars/Olympus"),
         ("@daily", {"args": {"txt": 1}}, "txt"),
         ("@daily", {"args": {"text": 1}}, "text"),
+        ("@daily", {"args": [1]}, "args: [1] is not a mapping of parameter names to values"),
         ("@daily", {"jitter": "2d"}, "jitter"),
         ("@daily", {"overlap": "never"}, "overlap"),
         ("@daily", {"retry": 99}, "max_attempts"),
@@ -149,6 +150,16 @@ def test_a_bad_declaration_names_function_and_line(
     assert "Place.add.<locals>.run at " in refused.value.message
     assert "test_schedules.py:" in refused.value.message
     assert reason in refused.value.message
+
+
+def test_a_schedule_that_is_not_told_when_is_refused() -> None:
+    def run() -> None: ...
+
+    ours = Rota("memory://")
+    with pytest.raises(
+        TaskDeclarationError, match=r"run at .*py:\d+: when is it due\? Write @app.s"
+    ):
+        ours.schedule(run)  # type: ignore[arg-type]  # what is refused
 
 
 def test_two_schedules_of_one_name_are_refused(place: Place) -> None:

@@ -138,6 +138,11 @@ def test_a_mapping_is_as_good_as_the_dataclass() -> None:
         (("a", {}), {}, r"greet: user: \{\} is not valid: object missing required field name"),
         (("a", User("x")), {"loud": "yes"}, "greet: loud: 'yes' is not valid: expected bool"),
         (("a", object()), {}, "greet: user: <object object at .* cannot be written as JSON"),
+        (("a\0", User("x")), {}, r"greet: name: 'a\\x00' must not hold the character NUL"),
+        (("a", User("x", age=2**63)), {}, "greet: user: .* must not hold integers of more than"),
+        (("a" * 70_000, User("x")), {}, "greet: name: 'aaa.* must not be larger than 65536 bytes"),
+        (("a", User("x", tags=["b" * 40_000] * 2)), {}, "greet: user: .* not be larger than"),
+        (("a" * 40_000, User("b" * 40_000)), {}, "greet: the arguments must not be larger than"),
     ],
 )
 def test_a_wrong_call_is_refused_by_argument_value_and_reason(
@@ -267,6 +272,10 @@ class Opaque:
 def _opaque(value: list[Opaque]) -> None: ...
 
 
+class _Mailer:
+    def send(self, to: str) -> None: ...
+
+
 def _two_contexts(one: Context, two: Context) -> None: ...
 
 
@@ -292,6 +301,7 @@ def _undefined(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # n
         (_any_number, r"parameter \*values: int takes any number of values; use a list"),
         (_options, r"parameter \*\*values: int takes any number of values"),
         (_opaque, "parameter value: list.*Opaque.* cannot be validated"),
+        (_Mailer.send, "it is a method, and a worker has no object to call it on; make it a func"),
         (_two_contexts, "both one and two are a Context; one is enough"),
         (_any_number_of_contexts, r"parameter \*contexts: .*Context takes any number of values"),
         (_optional_context, "parameter context: annotate it as Context alone; every run has"),
@@ -305,10 +315,17 @@ def test_a_parameter_that_cannot_be_validated_is_refused_by_function_and_line(
 ) -> None:
     with pytest.raises(TaskDeclarationError, match=reason) as refused:
         TaskSignature(function, "task").check()
-    assert refused.value.function == function.__name__
+    assert refused.value.function == function.__qualname__
     file, _, line = refused.value.location.rpartition(":")
     assert file.endswith("test_signature.py")
     assert int(line) == function.__code__.co_firstlineno
+
+
+def test_a_name_that_stays_undefined_is_refused_when_it_is_needed() -> None:
+    signature = TaskSignature(_undefined, "task")
+    signature.check(may_wait=True)
+    with pytest.raises(TaskDeclarationError, match=r"_undefined at .*'Nowhere' is not defined"):
+        signature.bind((1,), {})
 
 
 def plain(number: int, user: User) -> tuple[int, str]:

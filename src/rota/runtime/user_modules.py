@@ -8,10 +8,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError, invalid
+from rota.errors import InvalidInputError, TaskDeclarationError, describe_error, invalid
 from rota.stores.opened import OpenStore
 from rota.worker import Worker, WorkerSettings
 from rota.worker.registry import Handler, Registry, Work
@@ -25,21 +26,39 @@ def load_reference(reference: str, option: str) -> Any:
     """
     module_name, separator, name = reference.partition(":")
     if not separator or not module_name or not name:
-        raise refuse(reference, option, "write it as module:name, such as myapp.tasks:everything")
+        raise refuse(reference, option, "write it as module:name, such as tasks:app")
+    if module_name.endswith(".py"):
+        right = ".".join(Path(module_name).with_suffix("").parts)
+        raise refuse(reference, option, f"name the module, not the file: {right}:{name}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        reason = f"there is no module {error.name}, neither in this folder nor installed"
-        raise refuse(reference, option, reason) from error
     except Exception as error:  # a user's module may raise whatever it likes
-        reason = f"module {module_name} cannot be loaded: {type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
+            f"{error.name}."
+        ):
+            reason = f"there is no module {error.name}, neither in this folder nor installed"
+        else:
+            reason = f"module {module_name} cannot be loaded: {describe_error(error)}"
+            reason += _find_line(error, here)
         raise refuse(reference, option, reason) from error
     if not hasattr(module, name):
         raise refuse(reference, option, f"module {module_name} has no {name}")
     return getattr(module, name)
+
+
+def _find_line(error: Exception, here: str) -> str:
+    """The last line of the user's own files that the error came through, if it names none."""
+    if isinstance(error, SyntaxError | TaskDeclarationError):
+        return ""
+    own = [
+        f" ({Path(frame.filename).name}, line {frame.lineno})"
+        for frame in extract_tb(error.__traceback__)
+        if frame.filename.startswith(here) and "site-packages" not in frame.filename
+    ]
+    return own[-1] if own else ""
 
 
 def refuse(reference: str, option: str, reason: str) -> InvalidInputError:

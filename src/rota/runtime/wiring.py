@@ -53,6 +53,9 @@ async def open_store(url: str) -> OpenStore:
 
 def check_address(url: str) -> None:
     """Raise InvalidStoreUrlError for an invalid address. Opens nothing."""
+    given: object = url
+    if not isinstance(given, str):
+        raise InvalidStoreUrlError(str(url), f"it is not a text but a {type(url).__name__}")
     find_backend(url)
 
 

@@ -134,7 +134,7 @@ class VirtualApp:
 
         ``task`` is a task or a name. With arguments, only the jobs that have these values.
         """
-        kind = task if isinstance(task, str) else task.name
+        kind = task if isinstance(task, str) else _read_task(task, arguments)
         wanted = {name: _as_json(name, value) for name, value in arguments.items()}
         found = [job for job in self._all_jobs() if job.kind == kind and _has(job, wanted)]
         order, last = self.store.inserted, len(self.store.inserted)
@@ -146,6 +146,9 @@ class VirtualApp:
 
         ``script`` decides about each call instead; ``rota.testing.faults`` has some.
         """
+        for verb in verbs:
+            if not hasattr(self.store.inner, verb):
+                raise invalid("verbs", f"has no {verb!r:.40} of the store")
 
         def fail(call: StoreCall) -> Fault | None:
             return Fault(Failure.BEFORE) if not verbs or call.verb in verbs else None
@@ -229,6 +232,17 @@ def _at_once(call: Any) -> Any:
     except StopIteration as end:
         return end.value
     raise AssertionError("a call of a store in memory suspended")
+
+
+def _read_task(task: Any, arguments: Mapping[str, Any]) -> str:
+    """The name of a task, if it has these parameters: a misspelt one would match no job."""
+    if not hasattr(task, "signature"):
+        raise invalid("task", f"must be a task or the name of one, got {task!r:.60}")
+    known = task.signature.json_schema()["properties"]
+    for name in arguments:
+        if name not in known:
+            raise invalid(name, f"is not a parameter of {task.name}; it has: {', '.join(known)}")
+    return str(task.name)
 
 
 def _as_json(name: str, value: Any) -> Any:

@@ -83,6 +83,8 @@ def test_a_handler_of_ones_own_takes_the_place_of_a_built_in_one(module: str) ->
         ("handlers_of_a_user", "write it as module:name"),
         (":mapping", "write it as module:name"),
         ("no_such_module_anywhere:mapping", "there is no module no_such_module_anywhere"),
+        ("tasks.py:app", "name the module, not the file: tasks:app"),
+        ("shop/tasks.py:app", "name the module, not the file: shop.tasks:app"),
         ("handlers_of_a_user:absent", "module handlers_of_a_user has no absent"),
         ("handlers_of_a_user:nothing", "it must be an app, a mapping of kinds to functions"),
         ("handlers_of_a_user:two", "it must be an app, a mapping of kinds to functions"),
@@ -102,6 +104,24 @@ def test_invalid_handlers_are_refused_by_name(reference: str, reason: str) -> No
 def test_a_module_that_raises_is_refused_with_what_it_raised(module: str, tmp_path: Path) -> None:
     (tmp_path / f"{module}.py").write_text("raise KeyError('DATABASE')", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="cannot be loaded: KeyError: 'DATABASE'"):
+        load_handlers([f"{module}:mapping"])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("import os; os.environ['NOT_SET']", r"KeyError: 'NOT_SET' \({file}, line 2\)"),
+        ("import absent_module", r"No module named 'absent_module' \({file}, line 2\)"),
+        ("app = (", r"SyntaxError: '\(' was never closed \({file}, line 2\)"),
+    ],
+)
+def test_the_line_that_raised_is_named(
+    module: str, tmp_path: Path, line: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{module}.py").write_text(f"\n{line}\n", encoding="utf-8")
+    expected = f"module {module} cannot be loaded: .*{reason.format(file=module + '.py')}$"
+    with pytest.raises(InvalidInputError, match=expected):
         load_handlers([f"{module}:mapping"])
 
 

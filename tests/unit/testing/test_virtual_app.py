@@ -77,6 +77,18 @@ async def test_arguments_are_compared_as_they_are_stored() -> None:
             rota.enqueued(post, to=object())
 
 
+async def test_a_question_that_no_job_can_answer_is_refused() -> None:
+    app = make_app()
+    greet = app.tasks["greet"]
+    async with app.testing() as rota:
+        with pytest.raises(InvalidInputError, match="usr_id is not a parameter of greet"):
+            rota.enqueued(greet, usr_id=7)
+        with pytest.raises(InvalidInputError, match="task must be a task or the name of one, got"):
+            rota.enqueued(greet.function)
+        with pytest.raises(InvalidInputError, match="verbs has no 'isnert' of the store"):
+            rota.faults("isnert").__enter__()
+
+
 async def test_run_all_runs_what_is_due_and_what_that_enqueues_and_time_stands_still() -> None:
     app = make_app()
     async with app.testing() as rota:

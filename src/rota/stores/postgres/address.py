@@ -82,7 +82,7 @@ def read_address(url: str) -> PostgresSettings:
             "them, and not begin with a digit or pg_",
         )
     others = [option for option in options if option[0] not in _OWN_OPTIONS]
-    places = _read_places(front)
+    places = _read_places(url, front)
     if places and "target_session_attrs" not in dict(others):
         others.append(("target_session_attrs", "read-write"))
     return PostgresSettings(
@@ -110,17 +110,15 @@ def _read_listen(url: str, options: dict[str, str]) -> str | None:
     return direct
 
 
-def _read_places(front: str) -> tuple[tuple[str, int], ...]:
+def _read_places(url: str, front: str) -> tuple[tuple[str, int], ...]:
     """The hosts before the name of the database, if there are several."""
-    hosts = urlsplit(front).netloc.rpartition("@")[2]
-    matches = [_PLACE.fullmatch(each) for each in hosts.split(",")]
-    if len(matches) < 2:
-        return ()
-    return tuple(
-        (unquote(each["host"].strip("[]")), int(each["port"] or _DEFAULT_PORT))
-        for each in matches
-        if each is not None
-    )
+    places: list[tuple[str, int]] = []
+    for each in urlsplit(front).netloc.rpartition("@")[2].split(","):
+        place = _PLACE.fullmatch(each)
+        if place is None:
+            raise InvalidStoreUrlError(masked(url), "its port must be a number")
+        places.append((unquote(place["host"].strip("[]")), int(place["port"] or _DEFAULT_PORT)))
+    return tuple(places) if len(places) > 1 else ()
 
 
 def _read_options(url: str, query: str) -> list[tuple[str, str]]:

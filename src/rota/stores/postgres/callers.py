@@ -58,13 +58,23 @@ def statements_on(connection: Any, schema: str) -> CallersStatements:
     ):
         is_async = isinstance(connection, psycopg.AsyncConnection)
         fetch = (_fetch_by_async_psycopg if is_async else _fetch_by_psycopg)(connection, psycopg)
-        is_open = connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        is_open = _is_open_in_psycopg(connection, psycopg.pq.TransactionStatus)
     else:
         kind = type(connection).__name__
         raise UnsupportedConnectionError(f"a {kind} is not a connection of asyncpg or psycopg 3")
     if not is_open:
         raise UnsupportedConnectionError("it has no transaction under way")
     return CallersStatements(fetch, schema)
+
+
+def _is_open_in_psycopg(connection: Any, statuses: Any) -> bool:
+    """Whether a statement is part of a transaction: without autocommit the first one begins it."""
+    if connection.closed:
+        raise UnsupportedConnectionError("it is closed")
+    status = connection.info.transaction_status
+    if status == statuses.INERROR:
+        raise UnsupportedConnectionError("its transaction has failed; roll it back first")
+    return bool(status == statuses.INTRANS or not connection.autocommit)
 
 
 def _fetch_by_asyncpg(connection: Any) -> _Fetch:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
+from socket import gaierror
 from typing import Any, Protocol, Self, TypeVar
 
 import asyncpg
@@ -66,6 +67,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.DiskFullError, "the server's disk is full"),
     (exceptions.InsufficientResourcesError, "the server lacks the means"),
     (TimeoutError, "the server did not answer in time"),
+    (gaierror, "the name of the server is not known"),
     (ConnectionRefusedError, "no server listens at that address"),
     (FileNotFoundError, "no server listens at that address"),
     (Exception, "PostgreSQL refused"),

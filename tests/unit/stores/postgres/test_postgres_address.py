@@ -31,6 +31,9 @@ def test_a_schema_that_would_need_quoting_is_refused(name: str) -> None:
         ("postgresql://[::1/jobs", "it cannot be read as an address"),
         ("postgresql://host/jobs?schema", "its options are"),
         ("postgresql://host/jobs#part", "a # must be written as %23"),
+        ("postgresql://me@host:port/jobs", "its port must be a number"),
+        ("postgresql://one:1,two:x/jobs", "its port must be a number"),
+        ("postgresql://me:pa/ss@host/jobs", "its port must be a number"),
     ],
 )
 def test_an_address_that_cannot_be_read_is_refused(url: str, reason: str) -> None:

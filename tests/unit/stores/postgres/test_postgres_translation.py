@@ -1,5 +1,7 @@
 """What PostgreSQL and its driver report, in Rota's words."""
 
+from socket import gaierror
+
 import asyncpg
 import pytest
 from asyncpg import exceptions
@@ -14,6 +16,7 @@ LABEL = "postgresql://me@host/jobs"
     ("error", "reason", "outcome"),
     [
         (ConnectionRefusedError("x"), "no server listens at that address", UNKNOWN),
+        (gaierror("x"), "the name of the server is not known", UNKNOWN),
         (ConnectionResetError("x"), "the connection to the server was lost", UNKNOWN),
         (TimeoutError("x"), "the server did not answer in time", UNKNOWN),
         (

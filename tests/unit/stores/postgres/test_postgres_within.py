@@ -137,6 +137,28 @@ async def test_a_connection_without_a_transaction_is_refused(
         await store.insert_within(caller.connection, [a_job()], NOW)
 
 
+async def test_psycopg_begins_its_transaction_with_the_job(
+    store: PostgresStore, postgres_settings: PostgresSettings
+) -> None:
+    job = a_job()
+    with psycopg.connect(postgres_settings.url) as connection:
+        await store.insert_within(connection, [job], NOW)
+        assert await store.get("default", [job.id]) == {}
+    assert job.id in await store.get("default", [job.id])
+
+
+async def test_a_closed_or_failed_connection_is_refused(
+    store: PostgresStore, postgres_settings: PostgresSettings
+) -> None:
+    with psycopg.connect(postgres_settings.url) as connection:
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            connection.execute("SELECT absent")
+        with pytest.raises(UnsupportedConnectionError, match="its transaction has failed"):
+            await store.insert_within(connection, [a_job()], NOW)
+    with pytest.raises(UnsupportedConnectionError, match="it is closed"):
+        await store.insert_within(connection, [a_job()], NOW)
+
+
 async def test_an_object_that_is_not_a_connection_is_refused(store: PostgresStore) -> None:
     with pytest.raises(UnsupportedConnectionError, match="a str is not a connection"):
         await store.insert_within("postgresql://", [a_job()], NOW)
