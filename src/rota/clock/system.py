@@ -4,7 +4,7 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
-from rota.clock.protocol import as_duration, as_utc
+from rota.clock.protocol import as_duration, to_utc
 
 LONGEST_WAIT_SECONDS = 2.0
 """How long a wait may go on before the clock is read again."""
@@ -51,7 +51,7 @@ class SystemClock:
         The wall clock is read again every two seconds, so a clock that was set, or a host that was
         suspended, is noticed within that time.
         """
-        target = as_utc(instant)
+        target = to_utc(instant)
         left = (target - self.now()).total_seconds()
         while True:
             await asyncio.sleep(max(0.0, min(left, LONGEST_WAIT_SECONDS)))

@@ -398,7 +398,7 @@ class _Run:
                 await self._flow.wait_while(lambda: self._flow.is_busy and self._stop_count < 2)
 
     async def _wind_up(self) -> None:
-        """Hand back what is not finished, write what has ended, and end everything."""
+        """Hand back what is not finished, write what has ended, and end all tasks."""
         self._producer.stop()
         try:
             if self._flow.is_busy:
@@ -407,7 +407,14 @@ class _Run:
             if (progress := self._executor.facilities.progress) is not None:
                 await progress.close()
         finally:
-            await self._end_tasks()
+            tasks = [task for task in self._tasks.values() if not task.done()]
+            for task in tasks:
+                task.cancel()
+            await self._executor.close()
+            if (processes := self._executor.facilities.processes) is not None:
+                await processes.close()
+            if tasks:
+                await asyncio.wait(tasks)
 
     async def _hand_back(self) -> None:
         """Cut short what is running; handlers get a moment to notice."""
@@ -437,16 +444,6 @@ class _Run:
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, LAST_MOMENT):
                 await rescuer.reclaim()
-
-    async def _end_tasks(self) -> None:
-        tasks = [task for task in self._tasks.values() if not task.done()]
-        for task in tasks:
-            task.cancel()
-        await self._executor.close()
-        if (processes := self._executor.facilities.processes) is not None:
-            await processes.close()
-        if tasks:
-            await asyncio.wait(tasks)
 
     def _make_report(self, manner: StopManner) -> StopReport:
         processes = self._executor.facilities.processes
