@@ -368,13 +368,6 @@ class LimitWatch(StoredSettings[Limit]):
         """The current limits, in key order."""
         return tuple(self.values.values())
 
-    async def refresh(self, now: datetime) -> bool:
-        """Read changes, unless that happened a moment ago. Returns whether the limits were read.
-
-        Store errors are raised, and the last read still applies.
-        """
-        return await self.read_changes(now, self._refresh_for)
-
     async def refresh_ahead(self, now: datetime) -> None:
         """Read changes when half of the refresh interval has passed.
 
