@@ -69,8 +69,8 @@ MUTANTS = (
     Mutant(
         "lease: that a lease has run out is noticed a beat later",
         "rota.worker.heartbeat",
-        "self._watched_until = min(ends, default=clock.now() + lease_for)",
-        "self._watched_until = min(ends, default=clock.now() + lease_for) + self.interval",
+        "await clock.sleep_until(self._watched_until)",
+        "await clock.sleep_until(self._watched_until + self.interval)",
     ),
     Mutant(
         "lease: a lost lease is not noticed",
@@ -159,8 +159,8 @@ MUTANTS = (
     Mutant(
         "gates: an old reading counts as fresh",
         "rota.policy.watch",
-        "and at <= now < until",
-        "and at <= now",
+        "at <= now < until",
+        "at <= now",
     ),
     Mutant(
         "gates: a limit forgets what runs already",

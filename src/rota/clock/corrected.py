@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
 from rota.clock import system
-from rota.clock.protocol import Clock, as_utc, keeps_real_time
+from rota.clock.protocol import Clock, keeps_real_time, to_utc
 from rota.errors import ClockUseError, StoreError
 
 ALARMING_OFFSET = timedelta(seconds=5)
@@ -171,7 +171,7 @@ class CorrectedClock:
 
     async def sleep_until(self, instant: datetime) -> None:
         """Wait until ``now()`` shows the instant; a correction is noticed within two seconds."""
-        target = as_utc(instant)
+        target = to_utc(instant)
         left = target - self.now()
         if left <= timedelta(0):
             await self._inner.sleep(timedelta(0))
@@ -221,7 +221,7 @@ class CorrectedClock:
         shown = await self._read_store_clock()
         if shown is None:
             raise ClockUseError("this store has no clock of its own to set another right by")
-        return Reading(as_utc(shown, "the store's clock"), asked, self._elapsed())
+        return Reading(to_utc(shown, "the store's clock"), asked, self._elapsed())
 
     def _report_offset(self) -> None:
         offset = self._measured_offset

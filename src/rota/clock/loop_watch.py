@@ -102,7 +102,7 @@ class LoopWatch:
         self._user_count = 0
         self._lookout: _Lookout | None = None
 
-    def start(self) -> None:
+    def start(self) -> Self:
         """Watch the running loop until ``stop`` has been called as often as this."""
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -115,20 +115,16 @@ class LoopWatch:
                 Thread(
                     target=self._watch, args=(lookout,), name="rota-loop-watch", daemon=True
                 ).start()
+        return self
 
-    def stop(self) -> None:
+    def stop(self, *_: object) -> None:
         """Undo one ``start``."""
         with self._lock:
             if not self._user_count:
                 raise ClockUseError("stop() was called more often than start()")
             self._user_count -= 1
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    __enter__, __exit__ = start, stop
 
     def _is_wanted(self, lookout: "_Lookout") -> bool:
         """Whether the thread should go on. A new start may find it still running."""

@@ -1,4 +1,4 @@
-"""The Clock protocol, and checks of the instants and durations given to a clock."""
+"""The Clock protocol, and what everything does with instants and durations."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -55,8 +55,8 @@ def keeps_real_time(clock: Clock) -> bool:
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
-def as_utc(instant: datetime, field: str = "instant") -> datetime:
-    """The same instant in UTC, or ``InvalidInputError`` that names ``field``."""
+def to_utc(instant: datetime, field: str = "instant") -> datetime:
+    """The same instant in UTC. Anything but an aware datetime is refused, by the name ``field``."""
     if not isinstance(instant, datetime):
         raise InvalidInputError(
             f"{field} must be a datetime, not {type(instant).__name__}", {"field": field}
@@ -65,7 +65,8 @@ def as_utc(instant: datetime, field: str = "instant") -> datetime:
         return instant
     if instant.utcoffset() is None:
         raise InvalidInputError(
-            f"{field} must be aware: {instant.isoformat()} has no time zone", {"field": field}
+            f"{field} must be an aware datetime, got the naive {instant.isoformat()}",
+            {"field": field, "value": instant.isoformat()},
         )
     return instant.astimezone(UTC)
 

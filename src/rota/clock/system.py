@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from rota.clock.protocol import as_duration, as_utc
+from rota.clock.protocol import as_duration, to_utc
 
 LONGEST_WAIT_SECONDS = 2.0
 """How long a wait may go on before the clock is read again."""
@@ -39,8 +38,12 @@ class SystemClock:
 
         The time a suspended host slept counts where the platform can tell (Linux can).
         """
-        ends = elapsed() + as_duration(duration).total_seconds()
-        await _wait_while(lambda: ends - elapsed())
+        left = as_duration(duration).total_seconds()
+        ends = elapsed() + left
+        while True:  # a loop timer may fire early by its resolution: check again
+            await asyncio.sleep(max(0.0, min(left, LONGEST_WAIT_SECONDS)))
+            if (left := ends - elapsed()) <= 0:
+                return
 
     async def sleep_until(self, instant: datetime) -> None:
         """Wait until ``now()`` shows the instant; at most about a millisecond longer.
@@ -48,19 +51,9 @@ class SystemClock:
         The wall clock is read again every two seconds, so a clock that was set, or a host that was
         suspended, is noticed within that time.
         """
-        target = as_utc(instant)
-
-        def seconds_left() -> float:
-            return (target - self.now()).total_seconds()
-
-        await _wait_while(seconds_left)
-
-
-async def _wait_while(seconds_left: Callable[[], float]) -> None:
-    """Wait until no time is left. A loop timer may fire early by its resolution: check again."""
-    left = seconds_left()
-    if left <= 0:
-        await asyncio.sleep(0)
-    while left > 0:
-        await asyncio.sleep(min(left, LONGEST_WAIT_SECONDS))
-        left = seconds_left()
+        target = to_utc(instant)
+        left = (target - self.now()).total_seconds()
+        while True:
+            await asyncio.sleep(max(0.0, min(left, LONGEST_WAIT_SECONDS)))
+            if (left := (target - self.now()).total_seconds()) <= 0:
+                return

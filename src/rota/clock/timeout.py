@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from rota.clock.protocol import Clock, as_duration, as_utc, later
+from rota.clock.protocol import Clock, as_duration, later, to_utc
 from rota.errors import ClockUseError
 
 
@@ -42,9 +42,8 @@ class Timeout:
         """Set another deadline, or none; only inside the block and before it has expired."""
         if self._task is None or self._is_over or self._has_expired:
             raise ClockUseError("a timeout can only be rescheduled while its block runs")
-        self._when = None if when is None else as_utc(when, "when")
+        self._when = None if when is None else to_utc(when, "when")
         self._duration = None
-        self._disarm()
         self._arm(self._task)
 
     async def __aenter__(self) -> Self:
@@ -65,7 +64,8 @@ class Timeout:
         trace: TracebackType | None,
     ) -> None:
         self._is_over = True
-        self._disarm()
+        if self._alarm is not None:
+            self._alarm.cancel()
         if not self._has_expired or self._task is None:
             return
         others_cancel = self._task.uncancel() > self._cancelling_before
@@ -73,7 +73,11 @@ class Timeout:
             raise (self._error or TimeoutError()) from error
 
     def _arm(self, task: "asyncio.Task[Any]") -> None:
+        """Wait for the deadline as it is now, and no longer for what it was before."""
         loop = asyncio.get_running_loop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         if self._when is None:
             return
         if self._when <= self._clock.now():
@@ -86,13 +90,8 @@ class Timeout:
         alarm.add_done_callback(partial(self._on_alarm, task))
         self._alarm = alarm
 
-    def _disarm(self) -> None:
-        alarm, self._alarm = self._alarm, None
-        if alarm is not None:
-            alarm.cancel()
-
     def _on_alarm(self, task: "asyncio.Task[Any]", alarm: "asyncio.Task[None]") -> None:
-        if alarm is self._alarm and not alarm.cancelled():
+        if alarm is self._alarm and not (self._is_over or alarm.cancelled()):
             self._error = alarm.exception()  # a failing clock must not leave the block endless
             self._expire(task)
 
@@ -104,7 +103,7 @@ class Timeout:
 
 def timeout_at(clock: Clock, instant: datetime | None) -> Timeout:
     """A deadline at an instant of the wall clock, or none; it can be moved later."""
-    return Timeout(clock, None if instant is None else as_utc(instant), None)
+    return Timeout(clock, None if instant is None else to_utc(instant), None)
 
 
 def timeout_after(clock: Clock, duration: timedelta | None) -> Timeout:

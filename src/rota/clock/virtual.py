@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 
 from rota.clock.idle import IdleProbe, flights_of, turn
 from rota.clock.loop_watch import describe_tasks
-from rota.clock.protocol import as_duration, as_utc, later
+from rota.clock.protocol import as_duration, later, to_utc
 from rota.errors import BusyLoopError, ClockUseError, DeadlockError, InvalidInputError
 
 _SLACK = 64
@@ -127,7 +127,7 @@ class VirtualClock:
     """
 
     def __init__(self, start: datetime, *, auto_jump: bool = False) -> None:
-        self._now = as_utc(start, "start")
+        self._now = to_utc(start, "start")
         self._auto_jump = auto_jump
         self._timers = Timers()
         self._conditions = Conditions()
@@ -161,7 +161,7 @@ class VirtualClock:
 
     async def sleep_until(self, instant: datetime) -> None:
         """Wait until ``now()`` shows the instant or later, across any jump back."""
-        await self._wait(as_utc(instant), elapsed=False)
+        await self._wait(to_utc(instant), elapsed=False)
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
         """Wait until a condition holds. It is checked whenever time is about to move.
@@ -192,7 +192,7 @@ class VirtualClock:
         were set, and what they wake runs until it waits again before time moves on; timers set
         meanwhile fire too. On return, everything due has happened.
         """
-        target = as_utc(instant)
+        target = to_utc(instant)
         if target < self._now:
             raise InvalidInputError(
                 f"instant must not be in the past: {target.isoformat()} is before "
@@ -213,7 +213,7 @@ class VirtualClock:
         Backward, a wait until an instant waits for it to be shown again, and a wait for a duration
         keeps its remaining duration.
         """
-        target = as_utc(instant)
+        target = to_utc(instant)
         with self._driving("jump_to") as loop:
             await self._settle(loop)
             if target < self._now:

@@ -7,6 +7,7 @@ store answers.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import TypeVar
@@ -22,6 +23,7 @@ LONGEST_PAUSE = timedelta(seconds=10)
 Answer = TypeVar("Answer")
 
 
+@dataclass(slots=True, eq=False)
 class Outage:
     """Emits ``StoreFailed`` when the store stops answering and ``StoreRecovered`` when it is back.
 
@@ -29,9 +31,8 @@ class Outage:
     only is not reported again and again.
     """
 
-    def __init__(self, events: EventEmitter) -> None:
-        self._events = events
-        self._failed: set[object] = set()
+    _events: EventEmitter
+    _failed: set[object] = field(default_factory=set)
 
     @property
     def is_on(self) -> bool:
@@ -51,6 +52,7 @@ class Outage:
                 self._events.emit(StoreRecovered())
 
 
+@dataclass(slots=True, eq=False)
 class Backoff:
     """Pauses between tries: each twice as long as the last one, up to ``longest``.
 
@@ -58,40 +60,36 @@ class Backoff:
     retry in step.
     """
 
-    def __init__(
-        self,
-        first: timedelta = FIRST_PAUSE,
-        longest: timedelta = LONGEST_PAUSE,
-        random: Random | None = None,
-    ) -> None:
-        self.first = first
-        self.longest = longest
-        self._random = random
-        self._next = first
+    first: timedelta = FIRST_PAUSE
+    longest: timedelta = LONGEST_PAUSE
+    random: Random | None = None
+    _next: timedelta | None = None
 
     def take(self) -> timedelta:
         """The pause after one more failure."""
-        pause, self._next = self._next, min(2 * self._next, self.longest)
-        return pause if self._random is None else pause * (0.5 + self._random.random() / 2)
+        pause = self._next or self.first
+        self._next = min(2 * pause, self.longest)
+        return pause if self.random is None else pause * (0.5 + self.random.random() / 2)
 
     def reset(self) -> None:
         """A try succeeded: start again with the first pause."""
-        self._next = self.first
+        self._next = None
 
 
+@dataclass(slots=True, eq=False)
 class StoreRetry:
-    """Repeats the store calls of one loop until the store answers."""
+    """Repeats the store calls of one loop until the store answers.
 
-    def __init__(self, outage: Outage, clock: Clock, random: Random) -> None:
-        self._outage = outage
-        self._clock = clock
-        self._backoff = Backoff(random=random)
-        self._hurried = asyncio.Event()
-        self._is_failing = False
+    Once the process is about to stop, which sets ``hurried``, it retries at once, and then after
+    the shortest pause.
+    """
 
-    def hurry(self) -> None:
-        """Retry now, and from now on after the shortest pause: the process is about to stop."""
-        self._hurried.set()
+    _outage: Outage
+    _clock: Clock
+    _random: Random
+    hurried: asyncio.Event = field(default_factory=asyncio.Event)
+    _backoff: Backoff | None = None
+    """None while the store answers."""
 
     async def call(self, action: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of ``action``, repeated while the store fails. StoreClosedError is raised."""
@@ -108,18 +106,17 @@ class StoreRetry:
 
     async def wait(self, error: StoreError) -> None:
         """The store did not answer: pause before the next try."""
-        self._is_failing = True
+        self._backoff = self._backoff or Backoff(random=self._random)
         self._outage.begin(self, error)
-        if self._hurried.is_set():
+        if self.hurried.is_set():
             await self._clock.sleep(FIRST_PAUSE)
             return
         with suppress(TimeoutError):
             async with timeout_after(self._clock, self._backoff.take()):
-                await self._hurried.wait()
+                await self.hurried.wait()
 
     def note_answer(self) -> None:
         """The store answered."""
-        if self._is_failing:
-            self._is_failing = False
-            self._backoff.reset()
+        if self._backoff is not None:
+            self._backoff = None
             self._outage.end(self)

@@ -81,6 +81,7 @@ MOST_RACES = 3
 _FRESH_SECONDS = FRESH_FOR.total_seconds()
 _NO_TIME = timedelta(0)
 _NO_SPREAD = Spread(over_for=_NO_TIME)
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _UNREAD = "the gates have not been read yet"
 
 Value = TypeVar("Value")
@@ -103,8 +104,8 @@ class _Look(NamedTuple):
     It is fresh until an instant of the clock, and of the event loop: its time is never set back.
     """
 
-    at: datetime | None = None
-    fresh_until: datetime = datetime.min.replace(tzinfo=UTC)
+    at: datetime = _NEVER
+    fresh_until: datetime = _NEVER
     fresh_until_loop: float = 0.0
     change_here: int = -1
 
@@ -130,7 +131,7 @@ class StoredSettings(Generic[Value]):
         self._changes = changes
         self._decode = decode
         self._look = _Look()
-        self._read_at: datetime | None = None
+        self._read_at = _NEVER
         self._change = 0
         self._bodies: dict[str, bytes] = {}
 
@@ -141,8 +142,7 @@ class StoredSettings(Generic[Value]):
         """
         at, until, until_loop, change_here = self._look
         return (
-            at is not None
-            and at <= now < until
+            at <= now < until
             and change_here == _ChangesHere.count
             and get_running_loop().time() < until_loop
         )
@@ -150,17 +150,18 @@ class StoredSettings(Generic[Value]):
     async def read_changes(self, now: datetime, recent_for: timedelta) -> bool:
         """Read changes, unless the last look is that recent. Returns whether it read.
 
-        A look is not recent if this process has changed something since. Store errors are raised,
-        and the last read still applies.
+        A look is not recent if this process has changed something since, or if the clock was set
+        back. Store errors are raised, and the last read still applies.
         """
-        is_known = self._look.change_here == _ChangesHere.count
-        if is_known and _is_recent(self._look.at, now, recent_for):
+        at, change_here = self._look.at, self._look.change_here
+        if change_here == _ChangesHere.count and at <= now < at + recent_for:
             return False
         until_loop = get_running_loop().time() + _FRESH_SECONDS
         look = _Look(now, now + FRESH_FOR, until_loop, _ChangesHere.count)
         latest = await find_document(self._store, self._changes, LATEST_CHANGE)
         change = 0 if latest is None else latest.version
-        is_current = change == self._change and _is_recent(self._read_at, now, REREAD_FOR)
+        is_recent = self._read_at <= now < self._read_at + REREAD_FOR
+        is_current = is_recent and change == self._change
         if not is_current:
             await self._read_all()
             self._read_at, self._change = now, change
@@ -184,11 +185,6 @@ class StoredSettings(Generic[Value]):
     def _decode_changed(self, key: str, body: bytes) -> Value | Damage:
         is_known = self._bodies.get(key) == body
         return self.values[key] if is_known else self._decode(key, body)
-
-
-def _is_recent(instant: datetime | None, now: datetime, lasting: timedelta) -> bool:
-    """Whether the instant is recent. False when the clock was set back."""
-    return instant is not None and instant <= now < instant + lasting
 
 
 class GateWatch(StoredSettings[Entry]):
@@ -232,14 +228,16 @@ class GateWatch(StoredSettings[Entry]):
         Store errors are raised, and the last read still applies. Gates in ``more`` come last, so
         that a failing one does not keep the stored ones from being refreshed.
         """
-        was_read = await self._refresh(now, self._refresh_for)
+        was_read = await self.read_changes(now, self._refresh_for)
+        if self._waiting:
+            self._waiting = {at: count for at, count in self._waiting.items() if at > now}
         for gate in self._refreshed:
             await gate.refresh(now)
         return was_read
 
     async def renew(self, now: datetime) -> None:
         """Read stored changes, however recent the last look is."""
-        await self._refresh(now, _NO_TIME)
+        await self.read_changes(now, _NO_TIME)
 
     async def make_fresh(self, clock: Clock) -> None:
         """Read stored changes unless they are fresh; those who wait share one reading."""
@@ -253,17 +251,13 @@ class GateWatch(StoredSettings[Entry]):
 
         Done while no job waits, this saves the next job the wait.
         """
-        await self._refresh(now, RENEW_AFTER)
+        await self.read_changes(now, RENEW_AFTER)
 
-    async def _refresh(self, now: datetime, recent_for: timedelta) -> bool:
-        was_read = await self.read_changes(now, recent_for)
-        if was_read:
-            settings = self._settings = make_gate_settings(self.values.values())
-            self._gate = Chain((settings, *self._more)) if self._more else settings
-            self.is_open_to_all = settings.is_open_to_all and not self._more
-        if self._waiting:
-            self._waiting = {at: count for at, count in self._waiting.items() if at > now}
-        return was_read
+    async def _read_all(self) -> None:
+        await super()._read_all()
+        settings = self._settings = make_gate_settings(self.values.values())
+        self._gate = Chain((settings, *self._more)) if self._more else settings
+        self.is_open_to_all = settings.is_open_to_all and not self._more
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """The verdict of the stored entries and all other gates, spread over time."""
@@ -374,13 +368,6 @@ class LimitWatch(StoredSettings[Limit]):
         """The current limits, in key order."""
         return tuple(self.values.values())
 
-    async def refresh(self, now: datetime) -> bool:
-        """Read changes, unless that happened a moment ago. Returns whether the limits were read.
-
-        Store errors are raised, and the last read still applies.
-        """
-        return await self.read_changes(now, self._refresh_for)
-
     async def refresh_ahead(self, now: datetime) -> None:
         """Read changes when half of the refresh interval has passed.
 
@@ -393,7 +380,7 @@ class LimitWatch(StoredSettings[Limit]):
 
         Until the first successful read it leases nothing and raises the store's error.
         """
-        await self.refresh(now)
+        await self.read_changes(now, self._refresh_for)
         limits = [limit for limit in self.values.values() if _concerns(limit, request)]
         if not limits:
             return LeasedUnderLimits(await self._jobs.lease(request, now))

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from rota.clock.protocol import to_utc as to_utc  # noqa: PLC0414 - offered beside wall times
 from rota.errors import InvalidInputError, InvalidZoneError
 
 Gap = Literal["skip", "shift"]
@@ -77,18 +78,6 @@ def load_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise InvalidZoneError(name) from error
-
-
-def to_utc(instant: datetime, field: str = "instant") -> datetime:
-    """The same instant in UTC. A naive datetime is refused; the error names ``field``."""
-    if instant.tzinfo is UTC:
-        return instant
-    if instant.utcoffset() is None:
-        raise InvalidInputError(
-            f"{field} must be an aware datetime, got the naive {instant.isoformat()}",
-            {"field": field, "value": instant.isoformat()},
-        )
-    return instant.astimezone(UTC)
 
 
 def nearest_utc(instant: datetime, field: str = "instant") -> datetime:

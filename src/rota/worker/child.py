@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -38,7 +39,7 @@ from rota.worker.child_messages import (
     read_frame,
 )
 from rota.worker.context import Context, Discard, Facilities, Snooze
-from rota.worker.job_log import LogCapture, capture_into, log_captured
+from rota.worker.job_log import LogCapture, current_capture, log_captured
 from rota.worker.progress import make_progress
 
 MAIN_IN_CHILD = "__rota_main__"
@@ -109,7 +110,7 @@ class Child:
         self._channel = channel
         self._calls: SimpleQueue[tuple[Call, Context] | None] = SimpleQueue()
         self._context: Context | None = None
-        self._facilities = Facilities(RelayedProgress(channel))
+        self._facilities = Facilities(partial(RelayedProgress, channel))
 
     def serve(self) -> None:
         """Carry out calls until the input ends."""
@@ -136,9 +137,8 @@ class Child:
         self._calls.put(None)
 
     def _carry_out(self, call: Call, context: Context) -> Returned | Raised:
-        capture_into(
-            RelayedLog(SystemClock(), _channel=self._channel) if call.captures_logs else None
-        )
+        log = RelayedLog(SystemClock(), _channel=self._channel) if call.captures_logs else None
+        current_capture.set(log)
         try:
             return _answer(run(call.target, context))
         except BaseException as error:  # noqa: BLE001 - the worker decides about it

@@ -57,22 +57,21 @@ class Completer:
         self.handed_back_count = 0
         self._resources = resources
         self._flow = flow
-        self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
-        self._is_closing = False
+        self._closing = asyncio.Event()
+        self._retry = StoreRetry(resources.outage, resources.clock, resources.random, self._closing)
 
     async def run(self) -> None:
         """Write until closed, and then what is left."""
         flow = self._flow
-        while flow.ended or not self._is_closing:
+        while flow.ended or not self._closing.is_set():
             await flow.has_ended.wait()
             flow.has_ended.clear()
             await self.write_all()
 
     def close(self) -> None:
         """Let ``run`` return when everything is written."""
-        self._is_closing = True
+        self._closing.set()
         self._flow.has_ended.set()
-        self._retry.hurry()
 
     async def write_all(self) -> None:
         """Write until nothing is left, however long the store takes."""

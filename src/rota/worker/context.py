@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
+from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -79,22 +80,41 @@ class ProgressSink(Protocol):
 
 
 class ProcessRunner(Protocol):
-    """Calls functions in child processes."""
+    """Calls functions in child processes, and counts those that it started and had to kill."""
+
+    started_count: int
+    killed_count: int
 
     async def call(self, target: Any, context: "Context", payload: Any) -> Any:
         """What the function returns: JSON as bytes, a Snooze, a Discard or None."""
         ...
 
+    async def close(self) -> None:
+        """No attempt is left: end all of them."""
+        ...
+
 
 @dataclass(slots=True)
 class Facilities:
-    """What the attempts of one run share: ``state`` is the value of the worker's lifespan."""
+    """What the attempts of one run share: ``state`` is the value of the worker's lifespan.
 
-    progress: ProgressSink
+    Everything else is opened when a handler first needs it.
+    """
+
+    open_progress: Callable[[], ProgressSink]
     open_processes: Callable[[], ProcessRunner] | None = None
     open_ledger: Callable[[], Ledger] | None = None
     open_audit: Callable[[str], TenantAudit] | None = None
     state: Any = None
+    progress: ProgressSink | None = None
+    processes: ProcessRunner | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def report(self, job: Job, done: float, total: float | None, message: str | None) -> None:
+        """Show this progress. Handlers in threads may be the first to report."""
+        with self._lock:
+            self.progress = self.progress or self.open_progress()
+        self.progress.report(job, done, total, message)
 
 
 class AttemptFacts(msgspec.Struct, eq=False):
@@ -195,7 +215,7 @@ class Context(AttemptFacts, eq=False):
         if self._facilities is None:
             raise InvalidInputError("this context was made without a worker", {"field": "progress"})
         if self.cancel_reason is None:
-            self._facilities.progress.report(self.job, done, total, message)
+            self._facilities.report(self.job, done, total, message)
 
     async def audit(
         self, action: str, *, why: str | None = None, details: Mapping[str, Any] | None = None
@@ -223,11 +243,12 @@ class Context(AttemptFacts, eq=False):
         ``target`` comes from ``rota.worker.processes.ProcessCall``. A cancelled call kills the
         child if it does not end within a second.
         """
-        open_processes = None if self._facilities is None else self._facilities.open_processes
-        if open_processes is None:
+        facilities = self._facilities
+        if facilities is None or facilities.open_processes is None:
             raise InvalidInputError("this context was made without a worker", {"field": "target"})
         payload = self.payload if payload is None else payload
-        return await open_processes().call(target, self, payload)
+        facilities.processes = facilities.processes or facilities.open_processes()
+        return await facilities.processes.call(target, self, payload)
 
     async def once(
         self,

@@ -36,7 +36,7 @@ from rota.worker.attempts import (
 )
 from rota.worker.context import CallNext, CancelReason, Context, Facilities
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
-from rota.worker.job_log import LogCapture, capture_into
+from rota.worker.job_log import LogCapture, current_capture
 from rota.worker.registry import Handler
 from rota.worker.settings import Resources
 from rota.worker.threads import Threads
@@ -215,7 +215,8 @@ class Executor:
 
     def _end(self, slot: Slot, attempt: Attempt, result: Result) -> None:
         """Free the slot, and pass the attempt on to the completer."""
-        self.facilities.progress.end(attempt.job.id)
+        if self.facilities.progress is not None:
+            self.facilities.progress.end(attempt.job.id)
         if attempt.is_interrupted and slot.task is not None:
             slot.task.uncancel()
         slot.attempt = None
@@ -265,10 +266,12 @@ class Executor:
             resources.events.emit(job_started(attempt))
         if resources.settings.captures_logs:
             attempt.log = LogCapture(resources.clock)
-            capture_into(attempt.log)
-        if handler.timeout is not None or attempt.job.dependencies:
+            current_capture.set(attempt.log)
+        if handler.timeout is not None or attempt.job.dependencies or resources.settings.middleware:
             return self._call_within(handler, attempt, context)
-        return self._call_work(handler, attempt, context)
+        if handler.is_async:
+            return isolated(handler.work(context))
+        return self._call_in_thread(handler, attempt, context)
 
     async def _call_within(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """Prepare and call the handler, which is cancelled when it takes longer than allowed."""
@@ -278,17 +281,10 @@ class Executor:
         try:
             if handler.prepare is not None and attempt.job.dependencies:
                 await handler.prepare(context, self._resources.store)
-            return await self._call_work(handler, attempt, context)
+            return await isolated(self._call_inside(handler, attempt, context))
         finally:
             if alarm is not None:
                 alarm.cancel()
-
-    def _call_work(self, handler: Handler, attempt: Attempt, context: Context) -> Awaitable[Any]:
-        if self._resources.settings.middleware:
-            return isolated(self._call_inside(handler, attempt, context))
-        if handler.is_async:
-            return isolated(handler.work(context))
-        return self._call_in_thread(handler, attempt, context)
 
     async def _call_inside(self, handler: Handler, attempt: Attempt, context: Context) -> Any:
         """Call the handler with the middleware around it, in the same context variables."""

@@ -6,14 +6,14 @@ does it.
 """
 
 import asyncio
+from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import NamedTuple
 
 from rota.clock.protocol import END_OF_TIME, ConditionalClock, keeps_real_time
-from rota.clock.timeout import timeout_after, timeout_at
 from rota.errors import StoreClosedError, StoreError
 from rota.stores.protocol import HeldLease, LeaseKeeper
 from rota.worker.attempts import Attempt, Flow
@@ -27,6 +27,8 @@ RETRIED_AFTER = timedelta(seconds=1)
 
 CLOSED_AFTER = timedelta(seconds=5)
 """How long the thread may take to end."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Beat(NamedTuple):
@@ -55,30 +57,30 @@ class Heartbeat:
         self._resources = resources
         self._flow = flow
         self._executor = executor
+        self._watch: asyncio.Task[None] | None = None
         self._watched_until = END_OF_TIME
-        self._hurried = asyncio.Event()
-        clock = resources.clock
-        self._conditional = clock if isinstance(clock, ConditionalClock) else None
-        lease_for = resources.settings.lease_for
-        self.interval = min(lease_for / 4, LONGEST_INTERVAL)
+        self.interval = min(resources.settings.lease_for / 4, LONGEST_INTERVAL)
         self.retry_after = min(self.interval, RETRIED_AFTER)
 
     async def run(self) -> None:
         """Beat until cancelled."""
-        watch = asyncio.create_task(self._watch_leases(), name="rota lease watch")
         try:
             if keeps_real_time(self._resources.clock):
-                await _BeatThread(self, self._resources).run()
+                loop, keeper = asyncio.get_running_loop(), self._resources.store.make_keeper()
+                await _BeatThread(self, keeper, loop, loop.create_future()).run()
             else:
                 await self._keep_beating()
         finally:
-            watch.cancel()
+            self._watched_until = _LONG_AGO  # leases that come later are not watched
+            if self._watch is not None:
+                self._watch.cancel()
 
     async def _keep_beating(self) -> None:
-        pause = self.interval
+        clock, held, pause = self._resources.clock, self._flow.held, self.interval
         while True:
-            await self._wait_for_leases()
-            await self._resources.clock.sleep(pause)
+            if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
+                await clock.wait_until(lambda: bool(held))
+            await clock.sleep(pause)
             pause = await self._beat()
 
     async def _beat(self) -> timedelta:
@@ -106,7 +108,10 @@ class Heartbeat:
     def note_leases(self, until: datetime) -> None:
         """Jobs were leased until then, which may be soon: the store may have been slow."""
         if until < self._watched_until:
-            self._hurried.set()
+            if self._watch is not None:
+                self._watch.cancel()
+            self._watched_until = until
+            self._watch = asyncio.create_task(self._watch_leases(), name="rota lease watch")
 
     def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
         """Cancel the attempts whose leases are lost."""
@@ -125,75 +130,64 @@ class Heartbeat:
         The store may hang or fail, or have taken most of a lease to answer: then a lease ends
         before the next beat has extended it.
         """
-        clock, flow = self._resources.clock, self._flow
-        while True:
-            await self._wait_for_leases()
-            ends = [it.lease_until for it in flow.held if it.can_be_cancelled]
-            lease_for = self._resources.settings.lease_for
-            self._watched_until = min(ends, default=clock.now() + lease_for)
-            self._hurried.clear()
-            with suppress(TimeoutError):
-                async with timeout_at(clock, self._watched_until):
-                    await self._hurried.wait()
+        clock = self._resources.clock
+        while self._watched_until < END_OF_TIME:
+            await clock.sleep_until(self._watched_until)
             now = clock.now()
             for attempt in self._in_order():
                 if attempt.lease_until <= now:
                     self._executor.cancel(attempt, CancelReason.LAPSED)
-
-    async def _wait_for_leases(self) -> None:
-        """Virtual time does not stop for nothing; real time does not wait for conditions."""
-        if self._conditional is not None:
-            await self._conditional.wait_until(lambda: bool(self._flow.held))
+            ends = [it.lease_until for it in self._flow.held if it.can_be_cancelled]
+            self._watched_until = min(ends, default=END_OF_TIME)
 
     def _in_order(self) -> list[Attempt]:
         """By job: the order of a set differs between runs, and a simulation is repeatable."""
         return sorted(self._flow.held, key=lambda attempt: attempt.job.id)
 
 
+@dataclass(slots=True, eq=False)
 class _BeatThread:
     """Beats in a thread, and reports to the heartbeat on the event loop."""
 
-    def __init__(self, heartbeat: Heartbeat, resources: Resources) -> None:
-        self._heartbeat = heartbeat
-        self._resources = resources
-        self._stopped = Event()
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        self._error: BaseException | None = None
+    _heartbeat: Heartbeat
+    _keeper: LeaseKeeper
+    _loop: AbstractEventLoop
+    _ended: "Future[None]"
+    _stopped: Event = field(default_factory=Event)
 
     async def run(self) -> None:
         """Beat until cancelled; then wait a moment for the thread to end."""
-        keeper = self._resources.store.make_keeper()
-        Thread(target=self._serve, args=(keeper,), name="rota-heartbeat", daemon=True).start()
+        Thread(target=self._serve, name="rota-heartbeat", daemon=True).start()
         try:
-            await self._ended.wait()
+            await asyncio.wait({self._ended})
         finally:
             self._stopped.set()
-            with suppress(TimeoutError):
-                async with timeout_after(self._resources.clock, CLOSED_AFTER):
-                    await self._ended.wait()
-            if self._error is not None:
-                raise self._error
+            await asyncio.wait({self._ended}, timeout=CLOSED_AFTER.total_seconds())
+            if self._ended.done():
+                self._ended.result()
 
-    def _serve(self, keeper: LeaseKeeper) -> None:
+    def _serve(self) -> None:
         """The thread."""
+        error, pause = None, self._heartbeat.interval
         try:
-            pause = self._heartbeat.interval
             while not self._stopped.wait(pause.total_seconds()):
-                pause = self._beat(keeper)
-        except BaseException as error:  # noqa: BLE001 - raised again where run() is awaited
-            self._error = error
+                pause = self._beat()
+        except BaseException as raised:  # noqa: BLE001 - raised again where run() is awaited
+            error = raised
         finally:
-            keeper.close()
-        self._call(self._ended.set)
+            self._keeper.close()
+        if error is None:
+            self._call(self._ended.set_result, None)
+        else:
+            self._call(self._ended.set_exception, error)
 
-    def _beat(self, keeper: LeaseKeeper) -> timedelta:
+    def _beat(self) -> timedelta:
         heartbeat = self._heartbeat
         beat = heartbeat.begin()
         if not beat.leases:
             return heartbeat.interval
         try:
-            answers = keeper.extend(beat.leases, beat.until, beat.now)
+            answers = self._keeper.extend(beat.leases, beat.until, beat.now)
         except StoreClosedError:
             raise
         except StoreError as error:

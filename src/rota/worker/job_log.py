@@ -98,17 +98,8 @@ class _Lines:
                 self._tail.appendleft(first[size:])
 
 
-_capture: ContextVar[LogCapture | None] = ContextVar("rota_log_capture", default=None)
-
-
-def capture_into(capture: LogCapture | None) -> None:
-    """Capture the log of the current context there from now on, or not at all."""
-    _capture.set(capture)
-
-
-def current_capture() -> LogCapture | None:
-    """Where the log of the current context goes."""
-    return _capture.get()
+current_capture: ContextVar[LogCapture | None] = ContextVar("rota_log_capture", default=None)
+"""Where the log of the current context goes; None if it is not captured."""
 
 
 class _Hook:
@@ -119,7 +110,7 @@ class _Hook:
 
     def __call__(self, *arguments: Any, **options: Any) -> logging.LogRecord:
         record = self.inner(*arguments, **options)
-        capture = _capture.get()
+        capture = current_capture.get()
         if capture is not None and _is_captured(record.name):
             capture.add(record)
         return record

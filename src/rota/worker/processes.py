@@ -100,7 +100,7 @@ class Child:
         """The answer to a call. ChildCrashedError if the process ends without one."""
         self.job_count += 1
         self.send(call)
-        capture = current_capture()
+        capture = current_capture.get()
         while True:
             message = await self._receive()
             if isinstance(message, Returned | Raised):
@@ -181,7 +181,7 @@ class Processes:
         A cancelled call gives the child a second to end it, and then kills the process.
         """
         job = replace(context.job, payload=payload)
-        call = Call(target, job, context.now, captures_logs=current_capture() is not None)
+        call = Call(target, job, context.now, captures_logs=current_capture.get() is not None)
         with in_flight():
             child = await self._take()
             answering = asyncio.create_task(child.call(call, context))

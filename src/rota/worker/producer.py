@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from rota.worker.settings import Resources
 
 _UNANSWERED_KEPT = 1_000
 _NO_TIME = timedelta(0)
+_NOTHING = LeasedUnderLimits(())
 
 
 class Pace(NamedTuple):
@@ -50,6 +52,7 @@ def choose_limit(free_count: int, pace: Pace, batch: int) -> int:
     return max(0, min(batch, free_count + int(expected)))
 
 
+@dataclass(slots=True)
 class LastLease:
     """What the next lease must know of the last one.
 
@@ -57,13 +60,14 @@ class LastLease:
     store can answer in time, and twice as many after each answer.
     """
 
-    def __init__(self, now: datetime, batch: int) -> None:
-        self.asked_at = self.found_at = now
-        self.asking_for = _NO_TIME
-        self.finished_count = 0
-        self.after_tenant = ""
-        self.reach = self.asked_count = batch
-        self.result = LeasedUnderLimits(())
+    asked_at: datetime
+    found_at: datetime
+    reach: int
+    asked_count: int = 0
+    asking_for: timedelta = _NO_TIME
+    finished_count: int = 0
+    after_tenant: str = ""
+    result: LeasedUnderLimits = _NOTHING
 
 
 class Producer:
@@ -82,15 +86,16 @@ class Producer:
         self._executor = executor
         self._heartbeat = heartbeat
         self._quarantine = Quarantine(resources, flow)
-        self._retry = StoreRetry(resources.outage, resources.clock, resources.random)
-        self._last = LastLease(resources.clock.now(), resources.settings.batch)
-        self._is_stopping = False
+        now = resources.clock.now()
+        self._last = LastLease(now, now, resources.settings.batch)
+        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Lease until stopped."""
-        flow, last = self._flow, self._last
-        rest = Rest(self._resources, self._retry, flow.called)
-        while not self._is_stopping:
+        resources, flow, last = self._resources, self._flow, self._last
+        retry = StoreRetry(resources.outage, resources.clock, resources.random, self._stopping)
+        rest = Rest(resources, retry, flow.called)
+        while not self._stopping.is_set():
             limit = self._choose_limit()
             if not limit:
                 flow.changed.clear()
@@ -102,10 +107,10 @@ class Producer:
             except StoreClosedError:
                 raise
             except StoreError as error:
-                await self._retry.wait(error)
+                await retry.wait(error)
                 continue
-            self._retry.note_answer()
-            if self._is_stopping:
+            retry.note_answer()
+            if self._stopping.is_set():
                 self._executor.hand_back_ready()
             elif found_count < last.asked_count:
                 await rest.rest(last.result, last.found_at)
@@ -113,17 +118,25 @@ class Producer:
                 await rest.refresh_ahead()
 
     def stop(self) -> None:
-        """Lease nothing more. What the store is about to hand out is handed back."""
-        self._is_stopping = True
-        self._retry.hurry()
+        """Lease nothing more, and hand back what has not started.
+
+        What the store is about to hand out is handed back when it arrives.
+        """
+        self._stopping.set()
         self._flow.called.set()
         self._flow.changed.set()
+        self._executor.hand_back_ready()
 
     async def lease(self, limit: int) -> int:
         """Lease up to ``limit`` jobs and pass them to the executor; returns how many."""
         resources, last = self._resources, self._last
         settings, clock = resources.settings, resources.clock
-        await self._refresh_gate()
+        try:  # before anything is held, so that a store that hangs costs no lease
+            await resources.gate.refresh(clock.now())
+        except StoreError:
+            raise
+        except RotaError:
+            pass  # the last verdict still applies
         request = LeaseRequest(
             worker=resources.name,
             limit=limit,
@@ -164,9 +177,10 @@ class Producer:
         resources, flow = self._resources, self._flow
         attempts = [Attempt(job, until) for job in jobs]
         flow.held.update(attempts)
-        self._heartbeat.note_leases(until)
-        if jobs and resources.events.wants(JobsLeased):
-            resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
+        if jobs:
+            self._heartbeat.note_leases(until)
+            if resources.events.wants(JobsLeased):
+                resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
         recurring = [job for job in jobs if job.recurrence is not None]
         if recurring:
             await self._begin_beside(recurring)
@@ -186,18 +200,6 @@ class Producer:
         if beside:
             with suppress(RotaError):  # otherwise the end of the job creates it
                 await self._resources.store.apply(beside, now)
-
-    async def _refresh_gate(self) -> None:
-        """Refresh the gate before anything is held, so that a hanging store costs no lease.
-
-        A store that fails is retried: what the gate knows may be as old as the last job.
-        """
-        try:
-            await self._resources.gate.refresh(self._resources.clock.now())
-        except StoreError:
-            raise
-        except RotaError:
-            return  # the last verdict still applies
 
     def _choose_limit(self) -> int:
         flow, last, settings = self._flow, self._last, self._resources.settings

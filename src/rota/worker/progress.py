@@ -59,10 +59,10 @@ def make_progress(
 class ProgressWriter:
     """Writes the reports of one worker's attempts. ``report`` may be called from any thread."""
 
-    def __init__(self, store: DocumentStore, clock: Clock) -> None:
+    def __init__(self, store: DocumentStore, clock: Clock, loop: AbstractEventLoop) -> None:
         self._store = store
         self._clock = clock
-        self._loop: AbstractEventLoop = asyncio.get_running_loop()
+        self._loop = loop
         self._reported: set[JobId] = set()
         self._dirty: dict[JobId, Progress | None] = {}
         self._versions: dict[JobId, int | None] = {}

@@ -7,12 +7,7 @@ outcomes. Beside them the heartbeat extends leases, and the rescuer frees jobs o
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
-from contextlib import (
-    AbstractContextManager,
-    asynccontextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
@@ -123,10 +118,10 @@ class Worker:
         self.events = EventEmitter("rota.worker")
         self.name = make_process_name()
         self.random = Random()  # noqa: S311 - jitter is not a secret
-        settings = settings or WorkerSettings()
+        settings, clock = settings or WorkerSettings(), clock or SystemClock()
         self._resources = Resources(
             store,
-            clock or SystemClock(),
+            clock,
             settings,
             Registry(handlers, notifies),
             self.events,
@@ -136,6 +131,9 @@ class Worker:
             _follow_gates(settings.gate, store),
             settings.limits or LimitWatch(store),
         )
+        is_watched = keeps_real_time(clock)  # only real time can be blocked
+        self._watch = LoopWatch(self._report_stall, limit=STALL_LIMIT) if is_watched else None
+        self._blocker: Attempt | None = None
         self._run: _Run | None = None
         self._stop_count = 0
         self._process_id = os.getpid()
@@ -241,8 +239,22 @@ class Worker:
         if self._run is not None:
             raise WorkerBusyError
         outage = Outage(self.events)
-        self._run = _Run(replace(self._resources, random=self.random, outage=outage))
+        self._run = _Run(replace(self._resources, random=self.random, outage=outage), self._watch)
         return self._run
+
+    def _report_stall(self, stall: Stall) -> None:
+        """Name the job whose handler blocks the event loop."""
+        if not stall.is_over:  # once it is over, the slot may run another job
+            self._blocker = None if self._run is None else self._run.find(stall.task_name)
+        self.events.emit(
+            LoopBlocked(
+                duration=stall.blocked_for / _MILLISECOND,
+                location=stall.where,
+                job_id=None if self._blocker is None else self._blocker.job.id,
+                kind=None if self._blocker is None else self._blocker.job.kind,
+                is_over=stall.is_over,
+            )
+        )
 
     def _refuse_when_forked(self) -> None:
         if os.getpid() != self._process_id:
@@ -267,22 +279,18 @@ def stop_on_signals(worker: Worker) -> AbstractContextManager[None]:
 class _Run:
     """Everything that works while a worker runs."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, watch: LoopWatch | None) -> None:
+        store, clock, settings = resources.store, resources.clock, resources.settings
+        facilities = Facilities(
+            partial(ProgressWriter, store, clock, asyncio.get_running_loop()),
+            partial(Processes, settings.concurrency, settings.jobs_per_process, resources.events),
+            partial(Ledger, store, clock),
+            partial(TenantAudit, store, clock=clock, draw_bits=resources.random.getrandbits),
+        )
         self._resources = resources
         self._flow = Flow()
         self._completer = Completer(resources, self._flow)
-        self._processes: Processes | None = None
-        facilities = Facilities(
-            ProgressWriter(resources.store, resources.clock),
-            self._open_processes,
-            partial(Ledger, resources.store, resources.clock),
-            partial(
-                TenantAudit,
-                resources.store,
-                clock=resources.clock,
-                draw_bits=resources.random.getrandbits,
-            ),
-        )
+        self._watch = watch
         self._executor = Executor(resources, self._flow, facilities)
         self._heartbeat = Heartbeat(resources, self._flow, self._executor)
         self._producer = Producer(resources, self._flow, self._executor, self._heartbeat)
@@ -295,6 +303,11 @@ class _Run:
         self._stop_count += 1
         self._producer.stop()
         self._flow.alarm.set()
+
+    def find(self, slot_name: str | None) -> Attempt | None:
+        """The attempt that runs in the slot of that name."""
+        slot = self._executor.slots.get(slot_name or "")
+        return None if slot is None else slot.attempt
 
     async def until_stopped(self) -> StopReport:
         """Work until stopped or worn out."""
@@ -330,30 +343,20 @@ class _Run:
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
         """Extend leases and write outcomes; at the end nothing is held any more."""
-        async with self._surrounded():
+        settings, facilities = self._resources.settings, self._executor.facilities
+        async with AsyncExitStack() as around:
+            if settings.lifespan is not None:
+                facilities.state = await around.enter_async_context(settings.lifespan())
+            if self._watch is not None:
+                around.enter_context(self._watch)
+            if settings.captures_logs:
+                around.enter_context(log_captured())
+            around.push_async_callback(self._wind_up)
             self._start("completer", self._completer.run())
             self._start("heartbeat", self._heartbeat.run())
-            try:
-                yield
-            finally:
-                try:
-                    await self._hand_back()
-                    await self._write_the_last()
-                    await self._executor.facilities.progress.close()
-                finally:
-                    await self._end_tasks()
+            yield
         if self._failure is not None:
             raise self._failure
-
-    @asynccontextmanager
-    async def _surrounded(self) -> AsyncIterator[None]:
-        """The lifespan, whose value is the state, and the watches over loop and log."""
-        settings = self._resources.settings
-        lifespan = nullcontext() if settings.lifespan is None else settings.lifespan()
-        watch = log_captured() if settings.captures_logs else nullcontext()
-        async with lifespan as self._executor.facilities.state:
-            with _watch_loop(self._resources, self._executor), watch:
-                yield
 
     def _start_leasing(self) -> None:
         resources, flow = self._resources, self._flow
@@ -389,20 +392,32 @@ class _Run:
         return StopManner.GRACE_OVER if self._flow.is_busy else StopManner.FINISHED
 
     async def _finish_running(self) -> None:
-        self._stop_leasing()
+        self._producer.stop()
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, self._resources.settings.grace_for):
                 await self._flow.wait_while(lambda: self._flow.is_busy and self._stop_count < 2)
 
-    def _stop_leasing(self) -> None:
+    async def _wind_up(self) -> None:
+        """Hand back what is not finished, write what has ended, and end all tasks."""
         self._producer.stop()
-        self._executor.hand_back_ready()
+        try:
+            if self._flow.is_busy:
+                await self._hand_back()
+            await self._write_the_last()
+            if (progress := self._executor.facilities.progress) is not None:
+                await progress.close()
+        finally:
+            tasks = [task for task in self._tasks.values() if not task.done()]
+            for task in tasks:
+                task.cancel()
+            await self._executor.close()
+            if (processes := self._executor.facilities.processes) is not None:
+                await processes.close()
+            if tasks:
+                await asyncio.wait(tasks)
 
     async def _hand_back(self) -> None:
-        """Hand back what is not finished; handlers get a moment to notice."""
-        self._stop_leasing()
-        if not self._flow.is_busy:
-            return
+        """Cut short what is running; handlers get a moment to notice."""
         self._executor.cancel_all(CancelReason.STOPPING)
         with suppress(TimeoutError):
             async with timeout_after(self._resources.clock, LAST_MOMENT):
@@ -430,24 +445,8 @@ class _Run:
             async with timeout_after(self._resources.clock, LAST_MOMENT):
                 await rescuer.reclaim()
 
-    async def _end_tasks(self) -> None:
-        tasks = [task for task in self._tasks.values() if not task.done()]
-        for task in tasks:
-            task.cancel()
-        await self._executor.close()
-        if self._processes is not None:
-            await self._processes.close()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    def _open_processes(self) -> Processes:
-        if self._processes is None:
-            settings, events = self._resources.settings, self._resources.events
-            self._processes = Processes(settings.concurrency, settings.jobs_per_process, events)
-        return self._processes
-
     def _make_report(self, manner: StopManner) -> StopReport:
-        processes = self._processes
+        processes = self._executor.facilities.processes
         return StopReport(
             manner=manner,
             handed_back_count=self._completer.handed_back_count,
@@ -482,27 +481,3 @@ def _follow_gates(gate: Gate | None, store: WorkerStore) -> GateWatch:
     if isinstance(gate, GateWatch):
         return gate
     return GateWatch(store, more=() if gate is None else (gate,))
-
-
-def _watch_loop(resources: Resources, executor: Executor) -> AbstractContextManager[object]:
-    """Name the job whose handler blocks the event loop. Only real time can be blocked."""
-    if not keeps_real_time(resources.clock):
-        return nullcontext()
-    blocker: Attempt | None = None
-
-    def report(stall: Stall) -> None:
-        nonlocal blocker
-        if not stall.is_over:  # once it is over, the slot may run another job
-            slot = executor.slots.get(stall.task_name or "")
-            blocker = None if slot is None else slot.attempt
-        resources.events.emit(
-            LoopBlocked(
-                duration=stall.blocked_for / _MILLISECOND,
-                location=stall.where,
-                job_id=None if blocker is None else blocker.job.id,
-                kind=None if blocker is None else blocker.job.kind,
-                is_over=stall.is_over,
-            )
-        )
-
-    return LoopWatch(report, limit=STALL_LIMIT)

@@ -339,7 +339,7 @@ async def test_a_sleep_until_the_past_yields_once() -> None:
 
 
 async def test_a_naive_instant_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="instant must be aware"):
+    with pytest.raises(InvalidInputError, match="instant must be an aware datetime"):
         await World().clock.sleep_until(datetime(2026, 1, 1))  # noqa: DTZ001 - naive on purpose
 
 

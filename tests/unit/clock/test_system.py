@@ -106,7 +106,7 @@ async def test_a_wait_can_be_cancelled() -> None:
 
 
 async def test_bad_input_is_refused_before_any_wait(host: Host) -> None:
-    with pytest.raises(InvalidInputError, match="instant must be aware"):
+    with pytest.raises(InvalidInputError, match="instant must be an aware datetime"):
         await SystemClock().sleep_until(datetime(2026, 1, 1))  # noqa: DTZ001 - naive on purpose
     with pytest.raises(InvalidInputError, match="duration must be a timedelta"):
         await SystemClock().sleep(1.5)  # type: ignore[arg-type]  # wrong on purpose

@@ -249,7 +249,7 @@ async def test_misuse_is_refused(clock: VirtualClock) -> None:
     async with timeout:
         with pytest.raises(ClockUseError, match="only be entered once"):
             await timeout.__aenter__()
-        with pytest.raises(InvalidInputError, match="when must be aware"):
+        with pytest.raises(InvalidInputError, match="when must be an aware datetime"):
             timeout.reschedule(datetime(2026, 1, 1))  # noqa: DTZ001 - naive on purpose
     with pytest.raises(ClockUseError, match="while its block runs"):
         timeout.reschedule(None)

@@ -395,10 +395,10 @@ async def test_a_clock_of_another_loop_is_refused(clock: VirtualClock) -> None:
 
 async def test_bad_input_is_refused_and_moves_nothing(clock: VirtualClock) -> None:
     naive = datetime(2026, 1, 1)  # noqa: DTZ001 - naive on purpose
-    with pytest.raises(InvalidInputError, match="start must be aware"):
+    with pytest.raises(InvalidInputError, match="start must be an aware datetime"):
         VirtualClock(naive)
     for verb in (clock.sleep_until, clock.advance_to, clock.jump_to):
-        with pytest.raises(InvalidInputError, match="instant must be aware"):
+        with pytest.raises(InvalidInputError, match="instant must be an aware datetime"):
             await verb(naive)
     with pytest.raises(InvalidInputError, match=r"must not be negative.*jump_to"):
         await clock.advance(-HOUR)

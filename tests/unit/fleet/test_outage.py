@@ -83,7 +83,7 @@ async def test_a_hurried_retry_is_immediate_and_then_frequent() -> None:
     before = scene.clock.now()
     waiting = asyncio.create_task(retry.wait(StoreUnavailableError("away")))
     await scene.clock.advance(FIRST_PAUSE)
-    retry.hurry()
+    retry.hurried.set()
     await scene.clock.run(waiting)
     await scene.clock.run(retry.wait(StoreUnavailableError("away")))
     assert scene.clock.now() - before == 2 * FIRST_PAUSE

@@ -7,7 +7,7 @@ import pytest
 
 from rota.errors import StoreUnavailableError
 from rota.policy.limits import BUCKETS, LIMITS, Limit, Rate
-from rota.policy.watch import LimitWatch
+from rota.policy.watch import REFRESH_FOR, LimitWatch
 from rota.rail.settings import clear_limit, set_limit
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import DocumentWrite
@@ -51,49 +51,49 @@ async def test_a_limit_on_a_queue_concerns_only_workers_of_that_queue(store: Mem
 
 async def test_a_change_is_noticed_within_seconds(store: MemoryStore) -> None:
     watch = LimitWatch(store)
-    assert await watch.refresh(NOW)
+    assert await watch.read_changes(NOW, REFRESH_FOR)
     await set_limit(store, Limit(running=1))
-    assert not await watch.refresh(NOW + SECOND)
+    assert not await watch.read_changes(NOW + SECOND, REFRESH_FOR)
     assert not watch.limits
-    assert await watch.refresh(NOW + 2 * SECOND)
+    assert await watch.read_changes(NOW + 2 * SECOND, REFRESH_FOR)
     assert watch.limits == (Limit(running=1),)
-    assert not await watch.refresh(NOW + 4 * SECOND)
+    assert not await watch.read_changes(NOW + 4 * SECOND, REFRESH_FOR)
     await clear_limit(store)
-    assert await watch.refresh(NOW + 6 * SECOND)
+    assert await watch.read_changes(NOW + 6 * SECOND, REFRESH_FOR)
     assert not watch.limits
 
 
 async def test_a_lease_that_marks_due_jobs_saves_others_the_work(store: MemoryStore) -> None:
     watch = LimitWatch(store)
-    await watch.refresh(NOW)
+    await watch.read_changes(NOW, REFRESH_FOR)
     await set_limit(store, Limit(running=1))
     await watch.refresh_ahead(NOW + SECOND - TICK)
     assert not watch.limits
     await watch.refresh_ahead(NOW + SECOND)
     assert watch.limits == (Limit(running=1),)
     await clear_limit(store)
-    assert not await watch.refresh(NOW + 3 * SECOND - TICK)
+    assert not await watch.read_changes(NOW + 3 * SECOND - TICK, REFRESH_FOR)
 
 
 async def test_a_change_without_a_notification_is_noticed_eventually(store: MemoryStore) -> None:
     watch = LimitWatch(store)
-    await watch.refresh(NOW)
+    await watch.read_changes(NOW, REFRESH_FOR)
     await store.write_all([DocumentWrite(LIMITS, "all", None, b'{"running":1}')])
-    assert not await watch.refresh(NOW + 30 * SECOND)
-    assert await watch.refresh(NOW + MINUTE)
+    assert not await watch.read_changes(NOW + 30 * SECOND, REFRESH_FOR)
+    assert await watch.read_changes(NOW + MINUTE, REFRESH_FOR)
     assert watch.limits == (Limit(running=1),)
 
 
 async def test_a_limit_that_is_damaged_later_still_holds(store: MemoryStore) -> None:
     await set_limit(store, Limit(running=1))
     watch = LimitWatch(store)
-    await watch.refresh(NOW)
+    await watch.read_changes(NOW, REFRESH_FOR)
     writes = [
         DocumentWrite(LIMITS, "all", 1, b"?"),
         DocumentWrite(LIMITS, "what", None, b"?"),
     ]
     await store.write_all(writes)
-    await watch.refresh(NOW + MINUTE)
+    await watch.read_changes(NOW + MINUTE, REFRESH_FOR)
     assert watch.limits == (Limit(running=1),)
     assert [damage.key for damage in watch.damages] == ["all", "what"]
 
