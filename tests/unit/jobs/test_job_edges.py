@@ -26,6 +26,8 @@ from rota.jobs.recurrence import (
     is_missed,
     is_same_timing,
     is_skipped,
+    planned_start,
+    series_of,
     start_at,
 )
 from rota.jobs.transitions import LONGEST_REPORT, shorten_report
@@ -76,6 +78,17 @@ def test_a_series_goes_on_beside_a_job_from_its_occurrence_else_from_when_it_is_
         assert change.successor is not None
         assert change.successor.occurrence_at == occurrence_at
     assert begin_beside(replace(first, recurrence=HOURLY), START) is None
+
+
+def test_a_job_is_planned_for_its_occurrence_with_the_jitter_of_its_series() -> None:
+    rule = replace(HOURLY, jitter="30m")
+    single = a_job(due_at=START + HOUR)
+    assert planned_start(single) == START + HOUR
+    assert planned_start(replace(single, occurrence_at=START)) == START
+    assert planned_start(replace(single, recurrence=rule)) == START + HOUR
+    of_series = replace(single, recurrence=rule, occurrence_at=START, origin="first")
+    assert series_of(of_series) == "first"
+    assert planned_start(of_series) == start_at(rule, "first", START) != START
 
 
 def test_a_job_is_skipped_only_if_it_was_cancelled_for_being_missed() -> None:

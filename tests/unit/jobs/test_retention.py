@@ -116,6 +116,13 @@ def test_rules_that_say_nothing_or_too_much_are_refused() -> None:
         rule("a")
     with pytest.raises(InvalidInputError, match="audit does not belong to a kind"):
         rule("a", "mail", audit=DAY)
+    for tenant, kind, field in (
+        ("a b", None, "tenant"),
+        (None, "a b", "kind"),
+        ("", "m", "tenant"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{field} must be 1 to 200 of the characters"):
+            rule(tenant, kind, ended=DAY)
     with pytest.raises(InvalidInputError, match="ended must not be negative"):
         Keep(ended=-DAY)
 
