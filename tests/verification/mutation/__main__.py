@@ -118,7 +118,7 @@ def try_mutants(package: Package, reaches: Path, names: Sequence[str]) -> dict[s
         run_tests(package, REACHES=reaches, MUTANTS=mutants, VERDICTS=verdicts)
         found = dict(line.split() for line in verdicts.read_text().splitlines())
     for name in (name for name, verdict in found.items() if verdict == APART):
-        found[name] = NOTICED if run_tests(package, MUTANT=name) else MISSED
+        found[name] = NOTICED if run_tests(package, REACHES=reaches, MUTANT=name) else MISSED
     return found
 
 

@@ -6,6 +6,7 @@ mutants, a module and the number of a change in each line (``rota.jobs.retry:3``
 each mutant changes the function and runs the tests that reach the changed line, the quickest first.
 What runs while its module is loaded cannot be changed later: such a mutant is APART. It needs a
 process of its own, in which ``ROTA_MUTANT`` names it and the module is loaded with the change.
+There all tests run, the quickest first.
 """
 
 import gc
@@ -13,10 +14,12 @@ import os
 import resource
 import select
 import signal
+import struct
 import sys
 from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from mmap import mmap
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -33,6 +36,7 @@ LONGEST_SECONDS = 300
 LEAST_SECONDS, SLOWER_TIMES = 20, 4
 """A child may take this much CPU time, and this many times as long as its tests took before."""
 LARGEST_BYTES = 4 << 30
+_COUNT = struct.Struct("i")
 APART, NOTICED, MISSED = "apart", "noticed", "missed"
 
 
@@ -143,6 +147,8 @@ class Mutants:
         self._names = mutants.read_text().split()
         self._verdicts = verdicts
         self._passing: set[tuple[str, ...]] = set()
+        self._begun = mmap(-1, _COUNT.size)
+        """How many tests the child has begun; the memory is shared with it."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -167,9 +173,10 @@ class Mutants:
         verdict = self._run_in_child(session, items)
         if verdict is not None:
             functions.restore(changed)
-        tests = tuple(each.nodeid for each in items)
+        run = items[: max(1, _COUNT.unpack_from(self._begun)[0])]
+        tests = tuple(each.nodeid for each in run)
         if verdict == NOTICED and tests not in self._passing:
-            control = self._run_in_child(session, items)
+            control = self._run_in_child(session, run)
             if control is None:
                 return None
             if control != MISSED:
@@ -177,8 +184,12 @@ class Mutants:
             self._passing.add(tests)
         return verdict
 
+    def pytest_runtest_logstart(self) -> None:
+        _COUNT.pack_into(self._begun, 0, _COUNT.unpack_from(self._begun)[0] + 1)
+
     def _run_in_child(self, session: pytest.Session, items: list[pytest.Item]) -> str | None:
         """What came of these tests; None in the child that runs them."""
+        _COUNT.pack_into(self._begun, 0, 0)
         child = os.fork()
         if child:
             return await_child(child)
@@ -187,7 +198,7 @@ class Mutants:
         return None
 
     def _allow_seconds(self, items: list[pytest.Item]) -> int:
-        before = sum(self._reaches.seconds.get(item.nodeid, 0.0) for item in items)
+        before = sum(self._reaches.find_seconds(item) for item in items)
         return min(LONGEST_SECONDS, LEAST_SECONDS + int(SLOWER_TIMES * before))
 
     def _choose(self, items: list[pytest.Item], file: str, number: int) -> list[pytest.Item] | None:
@@ -197,7 +208,7 @@ class Mutants:
         if chosen is None:
             return None
         found = [item for item in items if item.nodeid in chosen]
-        return sorted(found, key=lambda item: self._reaches.seconds.get(item.nodeid, 0.0))
+        return sorted(found, key=self._reaches.find_seconds)
 
 
 def enter_child(seconds: int) -> None:
@@ -241,6 +252,11 @@ def pytest_configure(config: pytest.Config) -> None:
         reaches = Reaches.read(Path(os.environ["ROTA_REACHES"]))
         files = Path(os.environ["ROTA_MUTANTS"]), Path(os.environ["ROTA_VERDICTS"])
         config.pluginmanager.register(Mutants(reaches, *files))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "ROTA_MUTANT" in os.environ:
+        items.sort(key=Reaches.read(Path(os.environ["ROTA_REACHES"])).find_seconds)
 
 
 _recorder: Recorder | None = None

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 
 class Reaches:
     """The tests of a run, and the lines that they reach.
@@ -14,7 +16,7 @@ class Reaches:
     def __init__(
         self, seconds: Mapping[str, float], lines: Mapping[str, Mapping[int, Sequence[str]]]
     ) -> None:
-        self.seconds = seconds
+        self._seconds = seconds
         self._lines = lines
 
     def find_tests(self, file: str, first: int, last: int) -> set[str] | None:
@@ -23,8 +25,12 @@ class Reaches:
         found = {test for line in range(first, last + 1) for test in lines.get(line, ())}
         return None if "" in found else found
 
+    def find_seconds(self, test: pytest.Item) -> float:
+        """How long the test took."""
+        return self._seconds.get(test.nodeid, 0.0)
+
     def write(self, file: Path) -> None:
-        file.write_text(json.dumps([self.seconds, self._lines]))
+        file.write_text(json.dumps([self._seconds, self._lines]))
 
     @classmethod
     def read(cls, file: Path) -> "Reaches":
