@@ -71,3 +71,15 @@ def test_a_job_that_is_skipped_names_the_dependency_that_failed() -> None:
     assert skipped.last_error == "Skipped: its dependency b did not complete"
     blocked = decide_block(replace(waiting, on_parent_failure="block"), NOW, "b").job
     assert (blocked.status, blocked.ending, blocked.last_error) == (B, None, None)
+
+
+def test_a_job_that_runs_whatever_its_dependencies_do_is_released_by_their_failure() -> None:
+    jobs = [
+        a_job(id="x", status=P, dependencies=["a"], on_parent_failure="run"),
+        a_job(id="y", status=P, dependencies=["a", "b"], on_parent_failure="run"),
+        a_job(id="z", status=P, dependencies=["c"], on_parent_failure="run"),
+        a_job(id="b", status=U),
+        a_job(id="c", status=C),
+    ]
+    changes = decide_dependents(a_job(id="a", status=F), jobs, NOW)
+    assert [(change.job_id, change.path) for change in changes] == [("x", (P, Y))]
