@@ -21,6 +21,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from mmap import mmap
 from pathlib import Path
+from time import process_time
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -33,8 +34,8 @@ from tests.verification.mutation.reaches import Reaches
 SOURCES = Path(__file__).parents[3] / "src"
 LONGEST_SECONDS = 300
 """A change that makes the tests run for longer, by CPU time or by the clock, counts as noticed."""
-LEAST_SECONDS, SLOWER_TIMES = 20, 4
-"""A child may take this much CPU time, and this many times as long as its tests took before."""
+LEAST_SECONDS, SLOWER_TIMES = 10, 4
+"""A test may take this much CPU time, and this many times as long as it took before."""
 LARGEST_BYTES = 4 << 30
 _COUNT = struct.Struct("i")
 APART, NOTICED, MISSED = "apart", "noticed", "missed"
@@ -184,7 +185,9 @@ class Mutants:
             self._passing.add(tests)
         return verdict
 
-    def pytest_runtest_logstart(self) -> None:
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Allow the test its time, in a child that is to find out about a mutant."""
+        limit_seconds(LEAST_SECONDS + SLOWER_TIMES * self._reaches.find_seconds(nodeid))
         _COUNT.pack_into(self._begun, 0, _COUNT.unpack_from(self._begun)[0] + 1)
 
     def _run_in_child(self, session: pytest.Session, items: list[pytest.Item]) -> str | None:
@@ -194,12 +197,8 @@ class Mutants:
         if child:
             return await_child(child)
         session.items = items
-        enter_child(self._allow_seconds(items))
+        enter_child()
         return None
-
-    def _allow_seconds(self, items: list[pytest.Item]) -> int:
-        before = sum(self._reaches.find_seconds(item) for item in items)
-        return min(LONGEST_SECONDS, LEAST_SECONDS + int(SLOWER_TIMES * before))
 
     def _choose(self, items: list[pytest.Item], file: str, number: int) -> list[pytest.Item] | None:
         """The tests that may notice a change, the quickest first; None for all."""
@@ -208,19 +207,25 @@ class Mutants:
         if chosen is None:
             return None
         found = [item for item in items if item.nodeid in chosen]
-        return sorted(found, key=self._reaches.find_seconds)
+        return sorted(found, key=lambda item: self._reaches.find_seconds(item.nodeid))
 
 
-def enter_child(seconds: int) -> None:
+def enter_child() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    limit_resources(seconds)
+    limit_resources()
 
 
-def limit_resources(seconds: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+def limit_resources() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_SECONDS, LONGEST_SECONDS))
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST_BYTES, LARGEST_BYTES))
+
+
+def limit_seconds(seconds: float) -> None:
+    """How much CPU time this process may take from now on, within its whole limit."""
+    end = min(LONGEST_SECONDS, int(process_time() + seconds) + 1)
+    resource.setrlimit(resource.RLIMIT_CPU, (end, LONGEST_SECONDS))
 
 
 def await_child(child: int) -> str:
@@ -256,14 +261,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "ROTA_MUTANT" in os.environ:
-        items.sort(key=Reaches.read(Path(os.environ["ROTA_REACHES"])).find_seconds)
+        reaches = Reaches.read(Path(os.environ["ROTA_REACHES"]))
+        items.sort(key=lambda item: reaches.find_seconds(item.nodeid))
 
 
 _recorder: Recorder | None = None
 """It begins before the first module of Rota is loaded, so it sees what runs while they are."""
 
 if "ROTA_MUTANT" in os.environ:
-    limit_resources(LONGEST_SECONDS)
+    limit_resources()
     install(os.environ["ROTA_MUTANT"])
 elif "ROTA_MUTANTS" not in os.environ and "ROTA_REACHES" in os.environ:
     _recorder = Recorder(Path(os.environ["ROTA_REACHES"]), os.environ["ROTA_RECORDED"])

@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 
 class Reaches:
     """The tests of a run, and the lines that they reach.
@@ -25,9 +23,9 @@ class Reaches:
         found = {test for line in range(first, last + 1) for test in lines.get(line, ())}
         return None if "" in found else found
 
-    def find_seconds(self, test: pytest.Item) -> float:
+    def find_seconds(self, test: str) -> float:
         """How long the test took."""
-        return self._seconds.get(test.nodeid, 0.0)
+        return self._seconds.get(test, 0.0)
 
     def write(self, file: Path) -> None:
         file.write_text(json.dumps([self._seconds, self._lines]))
