@@ -180,6 +180,13 @@ def test_a_lease_by_kind_looks_past_jobs_that_the_caller_cannot_run() -> None:
     assert run(lease_chosen(a_request(2, kinds=["none"]), NOW), Line().answer) == []
 
 
+def test_a_lease_by_kind_that_got_all_there_is_asks_no_more() -> None:
+    jobs = some("a", 2)
+    line = Line(*jobs)
+    assert run(lease_chosen(a_request(5, kinds=["a job"]), NOW), line.answer) == jobs
+    assert line.count(FindPartitions) == 1
+
+
 def test_a_lease_by_kind_takes_turns_and_orders_each_tenants_jobs() -> None:
     low, high = some("a", 2, priority=1), some("a", 1, priority=9)
     line = Line(*low, *high, *some("b", 1))
