@@ -52,6 +52,7 @@ class Line:
             case FindFirst(request, partitions, count, passed_over):
                 return list(self._find_first(request, partitions, count, passed_over))
             case TakeJobs(_, chosen):
+                assert chosen, "a store is not asked to lease nothing"
                 if self.outpaced_count:
                     self.outpaced_count -= 1
                     return None
@@ -102,6 +103,13 @@ def test_rounds_follow_until_there_are_enough_jobs() -> None:
     assert ids(taken) == ids([first[0], second[0], first[1], first[2]])
     assert line.jobs == [first[3]]
     assert line.count(FindPartitions) == 2
+
+
+def test_a_lease_ends_when_no_job_is_left() -> None:
+    jobs = some("a", 2)
+    line = Line(*jobs)
+    assert run(lease_limited(a_request(9, caps=(Cap(running=5),)), NOW), line.answer) == jobs
+    assert (line.count(TakeJobs), line.count(FindPartitions)) == (1, 2)
 
 
 def test_a_lease_takes_no_more_than_is_free() -> None:
