@@ -157,12 +157,12 @@ def decide_release(job: Job, now: datetime) -> Change:
     return _decide_waiting(job, replace(job, status=JobStatus.READY, updated_at=now))
 
 
-def decide_block(job: Job, now: datetime, parent: JobId | None = None) -> Change:
+def decide_block(job: Job, now: datetime, parent: JobId) -> Change:
     """A dependency failed or is blocked: the job will never run.
 
     ``parent`` is that dependency; a job that is skipped names it.
     """
-    blocked = mark_blocked(job, parent or next(iter(job.dependencies), ""))
+    blocked = mark_blocked(job, parent)
     return _decide_waiting(job, replace(blocked, updated_at=now))
 
 

@@ -405,7 +405,7 @@ def occurrence_of(job: Job) -> datetime:
 def planned_start(job: Job) -> datetime:
     """When the job is due by its schedule, whatever has moved it since."""
     if job.recurrence is None or job.occurrence_at is None:
-        return job.occurrence_at or job.due_at
+        return occurrence_of(job)
     return start_at(job.recurrence, series_of(job), job.occurrence_at)
 
 

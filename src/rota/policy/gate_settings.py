@@ -157,20 +157,20 @@ class Damage(msgspec.Struct, frozen=True):
     reason: str
 
 
-class _Window(msgspec.Struct, frozen=True, kw_only=True):
+class _Window(msgspec.Struct, frozen=True):
     start: str
     end: str
     weekdays: tuple[str, ...] = WEEKDAYS
 
 
-class _Hours(msgspec.Struct, frozen=True, kw_only=True):
+class _Hours(msgspec.Struct, frozen=True):
     zone: str
     windows: tuple[_Window, ...] = ()
     rest_days: tuple[str, ...] = ()
     holidays: tuple[date, ...] = ()
 
 
-class _Closure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Closure(msgspec.Struct, frozen=True, omit_defaults=True):
     from_at: Instant | None = None
     until: Instant | None = None
     reason: str = ""
@@ -178,11 +178,11 @@ class _Closure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     set_at: Instant | None = None
 
 
-class _Closures(msgspec.Struct, frozen=True, kw_only=True):
+class _Closures(msgspec.Struct, frozen=True):
     windows: tuple[_Closure, ...]
 
 
-class _Kind(msgspec.Struct, frozen=True, kw_only=True):
+class _Kind(msgspec.Struct, frozen=True):
     notifies: bool
 
 

@@ -121,7 +121,7 @@ BUCKETS = "limit_buckets"
 """The collection of the token buckets, under the same keys as the limits."""
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
     running: int | None = None
     rate: Rate | None = None
     ageing: timedelta | None = None

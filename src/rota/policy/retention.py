@@ -51,7 +51,7 @@ class RuleList(NamedTuple):
         return Retention(default, [*(it.rule for it in self.stored), *more])
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
     keep: str
     who: str = ""
     set_at: Instant | None = None

@@ -325,7 +325,7 @@ class WallSearch:
         """The pieces that hold every occurrence in ``(after, upto]``."""
         start = after - LONGEST_SHIFT
         offset = self._frame.offset_at(start)
-        for at, before, now in self._frame.transitions(start + 1, upto + 1):
+        for at, before, now in self._frame.transitions(start, upto + 1):
             yield start, at, before
             start, offset = at, now
             if now > before and self._frame.gap == "shift":

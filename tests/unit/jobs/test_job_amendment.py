@@ -88,6 +88,7 @@ def test_a_job_can_be_sent_back_as_it_came(job: Job) -> None:
         ({"updated_at": 5}, "updated_at must be an instant, got int"),
         ({"tenant": "other"}, "tenant never changes"),
         ({"colour": "green"}, "colour is not a field of a job"),
+        ({"x" * 41: "green"}, f"{'x' * 40} is not a field of a job"),
         ({5: "green"}, "5 is not a field of a job"),
         ({"priority": 11}, "priority must be from 1 to 10, got 11"),
         ({"queue": "a b"}, "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"),

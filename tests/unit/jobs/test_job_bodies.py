@@ -14,6 +14,8 @@ BODIES = BodyCodec(COLUMNS)
 def test_default_values_take_no_room_even_if_they_were_given() -> None:
     assert BODIES.encode(a_job(name="a")) == b'{"name":"a"}'
     assert BODIES.encode(a_job(name="a", retry_policy=RetryPolicy())) == b'{"name":"a"}'
+    around = a_job(name="a", payload=1, retry_policy=RetryPolicy(), trace="00-1")
+    assert BODIES.encode(around) == b'{"name":"a","payload":1,"trace":"00-1"}'
 
 
 def test_values_other_than_the_defaults_are_read_again() -> None:

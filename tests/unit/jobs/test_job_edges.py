@@ -9,12 +9,17 @@ from msgspec.structs import replace
 
 from rota.errors import InvalidInputError, InvalidJobError
 from rota.jobs import (
+    PAUSED_UNTIL,
     Deferral,
     Ending,
     JobStatus,
     NextOccurrence,
     Recurrence,
     RetryPolicy,
+    decide_complete,
+    decide_discard,
+    decide_fail,
+    decide_lost,
     next_occurrence,
 )
 from rota.jobs.fields import read_encoded_payload
@@ -26,14 +31,19 @@ from rota.jobs.recurrence import (
     is_missed,
     is_same_timing,
     is_skipped,
+    planned_start,
+    reschedule,
+    series_of,
     start_at,
 )
-from rota.jobs.transitions import LONGEST_REPORT, shorten_report
+from rota.jobs.transitions import LONGEST_REPORT, follow_policy, shorten_report
 from rota.jobs.validation import read_retry
 from rota.testing import a_job
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+MILLISECOND = timedelta(milliseconds=1)
+TICK = timedelta(microseconds=1)
 HOURLY = Recurrence(interval="1h", start=START)
 
 
@@ -76,6 +86,17 @@ def test_a_series_goes_on_beside_a_job_from_its_occurrence_else_from_when_it_is_
         assert change.successor is not None
         assert change.successor.occurrence_at == occurrence_at
     assert begin_beside(replace(first, recurrence=HOURLY), START) is None
+
+
+def test_a_job_is_planned_for_its_occurrence_with_the_jitter_of_its_series() -> None:
+    rule = replace(HOURLY, jitter="30m")
+    single = a_job(due_at=START + HOUR)
+    assert planned_start(single) == START + HOUR
+    assert planned_start(replace(single, occurrence_at=START)) == START
+    assert planned_start(replace(single, recurrence=rule)) == START + HOUR
+    of_series = replace(single, recurrence=rule, occurrence_at=START, origin="first")
+    assert series_of(of_series) == "first"
+    assert planned_start(of_series) == start_at(rule, "first", START) != START
 
 
 def test_a_job_is_skipped_only_if_it_was_cancelled_for_being_missed() -> None:
@@ -134,3 +155,79 @@ def test_a_word_that_is_not_a_state_is_named_up_to_forty_characters() -> None:
 
 def test_a_job_that_was_held_back_was_so_once_unless_it_says_more() -> None:
     assert Deferral(until=START, reason="quiet").count == 1
+
+
+def test_an_alert_or_a_start_beyond_the_calendar_does_not_come_later() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    rule = replace(HOURLY, alert_after="2h", jitter="24h")
+    assert alert_at(a_job(recurrence=rule, due_at=last)) is None
+    assert start_at(rule, "s", last) == last
+
+
+def test_hosts_of_all_versions_agree_on_the_jitter_of_an_occurrence() -> None:
+    rule = replace(HOURLY, jitter="1s")
+    delays = [(start_at(rule, series, START) - START) / MILLISECOND for series in "abcdefgh"]
+    assert delays == [661, 469, 364, 481, 811, 889, 552, 631]
+    assert start_at(rule, "a", START + HOUR) - START - HOUR != delays[0] * MILLISECOND
+    assert start_at(HOURLY, "s", START) == START
+
+
+def test_the_last_occurrence_of_a_series_has_no_job_beside_it() -> None:
+    rule = replace(HOURLY, overlap="allow")
+    job = a_job(status=JobStatus.RUNNING, recurrence=rule, due_at=START)
+    beside = begin_beside(job, START)
+    assert beside is not None
+    assert beside.successor is not None
+    assert beside.successor.due_at == START + HOUR
+    assert (beside.path, beside.expected_token) == ((JobStatus.RUNNING,), job.last_token)
+    assert begin_beside(replace(job, recurrence=replace(rule, count=1)), START) is None
+    assert begin_beside(replace(job, recurrence=replace(rule, is_continued=True)), START) is None
+    assert begin_beside(replace(job, recurrence=HOURLY), START) is None
+
+
+def test_a_job_that_has_begun_or_is_due_keeps_its_occurrence_under_a_new_rule() -> None:
+    rule = Recurrence(interval="2h", start=START)
+    waiting = a_job(recurrence=HOURLY, due_at=START + HOUR, created_at=START)
+    kept = {"recurrence": rule}
+    assert reschedule(replace(waiting, status=JobStatus.RUNNING), rule, START) == kept
+    assert reschedule(replace(waiting, attempt_count=1), rule, START) == kept
+    assert reschedule(waiting, rule, START + HOUR) == kept
+    moved = {**kept, "occurrence_at": START + 2 * HOUR, "due_at": START + 2 * HOUR}
+    assert reschedule(waiting, rule, START + TICK) == moved
+    paused = replace(waiting, is_paused=True)
+    assert reschedule(paused, rule, START + TICK) == {**moved, "due_at": PAUSED_UNTIL}
+    over = replace(rule, until=START)
+    assert reschedule(waiting, over, START + TICK) == {"recurrence": over}
+
+
+def test_a_new_rule_keeps_what_the_series_has_come_to() -> None:
+    old = replace(HOURLY, is_continued=True, unmet_since=START)
+    job = a_job(recurrence=old, due_at=START)
+    watched = replace(HOURLY, alert_after="2h")
+    assert reschedule(job, HOURLY, START) == {"recurrence": replace(HOURLY, is_continued=True)}
+    assert reschedule(job, watched, START) == {"recurrence": replace(old, alert_after="2h")}
+    assert reschedule(a_job(due_at=START), watched, START) == {"recurrence": watched}
+
+
+def test_the_stored_policy_decides_about_a_failed_or_lost_attempt() -> None:
+    leased = a_job(status=JobStatus.RUNNING, retry_policy=RetryPolicy(max_attempts=1))
+    stored = replace(leased, retry_policy=RetryPolicy(max_attempts=2))
+    for dead in (decide_fail(leased, "boom", START), decide_lost(leased, START)):
+        assert dead.job.status is JobStatus.FAILED
+        again = follow_policy(dead, stored)
+        assert again.job.status is JobStatus.READY
+        assert again.job.retry_policy == stored.retry_policy
+        assert again.job.last_error == dead.job.last_error
+        assert again.attempt is dead.attempt
+        assert follow_policy(dead, leased) is dead
+    discarded = decide_discard(leased, "bad", START)
+    assert follow_policy(discarded, stored) is discarded
+    completed = decide_complete(leased, START)
+    assert follow_policy(completed, stored) is completed
+
+
+def test_a_completion_knows_how_long_it_lasted() -> None:
+    leased = a_job(status=JobStatus.RUNNING)
+    completion = decide_complete(leased, START + HOUR, started_at=START).job.completion
+    assert completion is not None
+    assert completion.lasted_for == HOUR

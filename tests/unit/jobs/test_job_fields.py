@@ -32,7 +32,9 @@ def refused(read: Any, *arguments: Any) -> str:
     return refusal.value.message
 
 
-@pytest.mark.parametrize("name", ["a", " ", "Send the report", "naïve 🌍", "x" * 255, "🌍" * 255])
+@pytest.mark.parametrize(
+    "name", ["a", " ", "Send the report", "naïve 🌍", "a\u00a0b", "x" * 255, "🌍" * 255]
+)
 def test_a_name_is_any_printable_text(name: str) -> None:
     assert read_name(name) == name
 

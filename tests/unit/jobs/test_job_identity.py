@@ -75,6 +75,13 @@ def test_the_zone_of_now_makes_no_difference() -> None:
     assert make_job_id(local, 7) == make_job_id(NOW, 7)
 
 
+def test_the_first_moment_of_1970_has_an_id_and_the_one_before_has_none() -> None:
+    first = datetime(1970, 1, 1, tzinfo=UTC)
+    assert UUID(make_job_id(first, 0)).int >> 80 == 0
+    with pytest.raises(InvalidInputError, match="now must not be before 1970, got 1969"):
+        make_job_id(first - TICK, 0)
+
+
 def test_a_moment_without_a_zone_or_before_1970_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="now must be an aware datetime"):
         make_job_id(NOW.replace(tzinfo=None), 1)

@@ -6,10 +6,16 @@ from typing import Any
 import pytest
 
 from rota.jobs import (
+    Attempt,
     BackoffStrategy,
+    Change,
+    Completion,
     Deferral,
+    Job,
+    JobFilter,
     JobRequest,
     JobStatus,
+    Lease,
     Recurrence,
     RetryPolicy,
     Succeeded,
@@ -17,6 +23,7 @@ from rota.jobs import (
     detect_cycle,
     list_jobs,
 )
+from rota.jobs.retention import Keep, RetentionRule
 from rota.testing import a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -43,6 +50,29 @@ CHANGE = decide_fail(a_job(status=JobStatus.RUNNING), "boom", NOW)
 def test_a_record_cannot_be_changed(record: Any, field: str) -> None:
     with pytest.raises(AttributeError):
         setattr(record, field, None)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Attempt,
+        Change,
+        Completion,
+        Deferral,
+        Job,
+        JobFilter,
+        JobRequest,
+        Keep,
+        Lease,
+        Recurrence,
+        RetentionRule,
+        RetryPolicy,
+    ],
+    ids=lambda record: record.__qualname__,
+)
+def test_the_fields_of_a_record_are_given_by_name(record: Any) -> None:
+    with pytest.raises(TypeError, match="positional"):
+        record(None)
 
 
 def test_two_requests_share_no_payload() -> None:

@@ -117,3 +117,52 @@ def test_a_rule_may_bring_its_own_start() -> None:
 )
 def test_another_recurrence_is_refused_by_its_field(value: Any, message: str) -> None:
     assert refused(value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"jitter": 5}, "recurrence.jitter must be a duration such as 30s or 5m, got int"),
+        ({"jitter": "soon"}, 'recurrence.jitter must be a duration such as 30s or 5m, got "soon"'),
+        ({"jitter": "24h1s"}, 'recurrence.jitter must be at most 24h, got "24h1s"'),
+        (
+            {"jitter": "x" * 41},
+            f'recurrence.jitter must be a duration such as 30s or 5m, got "{"x" * 40}"',
+        ),
+        (
+            {"jitter": "2h"},
+            "recurrence.jitter must be shorter than the time between occurrences, which is 2:00:00",
+        ),
+        ({"alert_after": 5}, "recurrence.alert_after must be a duration such as 30m or 26h, got"),
+        (
+            {"alert_after": "3h", "overlap": "allow"},
+            'recurrence.alert_after cannot be combined with overlap "allow"; use skip or queue',
+        ),
+        ({"start": "9999-12-30T00:00:00Z"}, "recurrence.start must be before 9999-12-30"),
+        ({"unmet_since": None}, "recurrence.unmet_since is not a field"),
+        ({"is_continued": True}, "recurrence.is_continued is not a field"),
+        ({"x" * 41: 1}, f"recurrence.{'x' * 40} is not a field"),
+    ],
+)
+def test_what_goes_with_an_interval_is_refused_by_its_field(
+    fields: dict[str, Any], message: str
+) -> None:
+    assert refused({"interval": "2h", **fields}).startswith(message)
+
+
+def test_a_jitter_is_shorter_than_every_pause_and_at_most_a_day() -> None:
+    kept, first = read_recurrence({"interval": "2h", "jitter": "1h59m59s"}, NOW)
+    assert (kept.jitter, first) == ("1h59m59s", NOW)
+    assert read_recurrence({"interval": "25h", "jitter": "24h"}, NOW)[0].jitter == "24h"
+    once = {"rrule": "FREQ=DAILY;COUNT=1", "jitter": "24h"}
+    assert read_recurrence(once, NOW)[0].jitter == "24h"
+
+
+def test_a_zone_in_front_of_a_cron_expression_is_settled_with_the_other() -> None:
+    kept, _ = read_recurrence({"cron": "CRON_TZ=Europe/London 0 9 * * *"}, NOW)
+    assert (kept.cron, kept.zone) == ("0 9 * * *", "Europe/London")
+    bad = {"cron": "CRON_TZ=Mars/Olympus 0 9 * * *"}
+    assert refused(bad).startswith("recurrence.cron is refused: Invalid cron expression")
+    other = {"cron": "CRON_TZ=Europe/London 0 9 * * *", "zone": "UTC"}
+    assert refused(other).startswith("recurrence.zone ")
+    assert not refused(other).startswith("recurrence.zone zone")

@@ -202,8 +202,9 @@ def test_a_snooze_spends_nothing_and_may_last_forever() -> None:
     assert change.job.due_at == NOW + timedelta(hours=3)
     forever = decide_snooze(running(), timedelta.max, NOW).job.due_at
     assert forever == datetime.max.replace(tzinfo=UTC)
+    assert decide_snooze(running(), timedelta(0), NOW).job.due_at == NOW
     with pytest.raises(InvalidInputError, match="cannot be snoozed for -1 day"):
-        decide_snooze(running(), timedelta(days=-1), NOW)
+        decide_snooze(running(), timedelta(microseconds=-1), NOW)
 
 
 def test_a_discarded_job_has_failed_for_good() -> None:

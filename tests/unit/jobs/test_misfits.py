@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from rota.jobs.misfits import explain_misfit, suggest_name
+from rota.jobs.misfits import IN_WORDS, explain_misfit, shorten, suggest_name
 
 
 class Parcel(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,3 +75,42 @@ def test_what_is_allowed_is_listed(given: Any, reason: str) -> None:
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.convert(given, Paint)
     assert explain_misfit(caught.value, Paint).reason == reason
+
+
+class Crate(msgspec.Struct):
+    parcels: list[Parcel] = []
+    code: Annotated[str, Meta(pattern="^[a-z]+$", extra={IN_WORDS: "must be small letters"})] = "a"
+    mark: Annotated[str, Meta(pattern="^[A-Z]+$")] = "A"
+    codes: tuple[
+        Annotated[str, Meta(pattern="^[0-9]$", extra={IN_WORDS: "must be digits"})], ...
+    ] = ()
+    colours: list[Colour | None] = []
+    by_name: dict[str, Colour] = {}
+    size: int | None = None
+    is_open: bool = False
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"code": "A"}, "must be small letters"),
+        ({"mark": "a"}, "must be a text matching regex '^[A-Z]+$'"),
+        ({"codes": ["1", "x"]}, "must be digits"),
+        ({"colours": ["red", "green"]}, "must be one of red, blue, got 'green'"),
+        ({"by_name": {"x": "green"}}, "must be one of the values allowed, got 'green'"),
+        ({"size": "5"}, "must be an integer or null, got a text"),
+        ({"is_open": 1.5}, "must be true or false, got a number"),
+        ({"parcels": {}}, "must be a list, got an object"),
+    ],
+)
+def test_what_would_fit_is_said_in_words(given: Any, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(given, Crate)
+    assert explain_misfit(caught.value, Crate).reason == reason
+
+
+def test_a_long_name_is_cut_after_sixty_characters() -> None:
+    assert shorten("n" * 60) == "n" * 60
+    assert shorten("n" * 61) == "n" * 60 + "…"
+    near = "n" * 60
+    assert suggest_name(near + "x" * 99, [near]) == f"; {near} is"

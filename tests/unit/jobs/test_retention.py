@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from rota.errors import InvalidInputError
 from rota.jobs import Ending, JobStatus
@@ -16,13 +17,16 @@ from rota.jobs.retention import (
     Retention,
     RetentionRule,
     format_keep,
+    format_kept,
     parse_keep,
+    read_kept,
     removal_at,
 )
 from rota.testing import a_job
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
+TICK = timedelta(microseconds=1)
 
 
 def rule(tenant: str | None = None, kind: str | None = None, **keep: timedelta) -> RetentionRule:
@@ -116,6 +120,13 @@ def test_rules_that_say_nothing_or_too_much_are_refused() -> None:
         rule("a")
     with pytest.raises(InvalidInputError, match="audit does not belong to a kind"):
         rule("a", "mail", audit=DAY)
+    for tenant, kind, field in (
+        ("a b", None, "tenant"),
+        (None, "a b", "kind"),
+        ("", "m", "tenant"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{field} must be 1 to 200 of the characters"):
+            rule(tenant, kind, ended=DAY)
     with pytest.raises(InvalidInputError, match="ended must not be negative"):
         Keep(ended=-DAY)
 
@@ -123,3 +134,44 @@ def test_rules_that_say_nothing_or_too_much_are_refused() -> None:
 def test_effects_outlive_jobs_that_are_kept_longer_when_they_end_well() -> None:
     retention = Retention(Keep(ended=50 * DAY, dead=20 * DAY, effects=7 * DAY))
     assert retention.effects_for("any") == 57 * DAY
+
+
+def test_rules_that_say_the_same_in_another_order_are_the_same() -> None:
+    rules = [rule("b", ended=DAY), rule(kind="mail", dead=DAY), rule("a", ended=DAY)]
+    one, other = Retention(DEFAULT_KEEP, rules), Retention(DEFAULT_KEEP, rules[::-1])
+    assert one.fingerprint == other.fingerprint
+    changed = Retention(DEFAULT_KEEP, [*rules[:-1], rule("a", ended=2 * DAY)])
+    assert len({one.fingerprint, changed.fingerprint, Retention(DEFAULT_KEEP).fingerprint}) == 3
+
+
+def test_nothing_of_a_job_expires_before_more_than_its_time_has_passed() -> None:
+    keep = Keep(ended=3 * DAY, results=DAY, attempts=2 * DAY)
+    job = a_job(tenant="a", status=JobStatus.COMPLETED, updated_at=NOW)
+
+    def fate(age: timedelta, tenant: str | None = None) -> Fate:
+        return Expiry(Retention(keep), NOW + age, tenant=tenant).judge(job)
+
+    assert fate(DAY) == Fate()
+    assert fate(DAY + TICK) == fate(2 * DAY) == Fate(loses_result=True)
+    assert fate(2 * DAY + TICK) == fate(3 * DAY) == Fate(loses_result=True, loses_attempts=True)
+    assert fate(3 * DAY + TICK) == fate(3 * DAY + TICK, "a") == Fate(is_removed=True)
+    assert fate(3 * DAY + TICK, "b") == Fate()
+
+
+def test_a_job_that_would_be_removed_beyond_the_calendar_is_kept() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    ended = a_job(status=JobStatus.COMPLETED, updated_at=last)
+    assert removal_at(ended, Retention(DEFAULT_KEEP)) is None
+    assert removal_at(replace(ended, updated_at=NOW), Retention(DEFAULT_KEEP)) == NOW + 30 * DAY
+    assert removal_at(replace(ended, updated_at=NOW), Retention()) is None
+
+
+def test_a_length_of_time_is_written_in_its_units() -> None:
+    parts = timedelta(days=1, hours=2, minutes=3, seconds=4, milliseconds=5)
+    assert format_kept(parts) == "1d2h3m4s5ms"
+    assert format_kept(timedelta(0)) == "0s"
+    assert format_kept(7 * DAY) == "7d"
+    assert format_kept(FOREVER) == "forever"
+    assert read_kept("500000d", "ended") == timedelta(days=500_000)
+    with pytest.raises(InvalidInputError, match="ended must be at most 500000 days, or forever"):
+        read_kept("500001d", "ended")

@@ -13,6 +13,7 @@ from rota.policy.gate_settings import (
     EVERYTHING,
     Damage,
     Entry,
+    KindNotifies,
     Scope,
     ScopedMaintenance,
     TenantQuietHours,
@@ -42,6 +43,8 @@ ENTRIES: list[tuple[str, Entry]] = [
     ("maintenance", ScopedMaintenance(EVERYTHING, (WINDOW, Maintenance()))),
     ("maintenance/tenant/acme", ScopedMaintenance(Scope(tenant="acme"), (WINDOW,))),
     ("maintenance/queue/mail", ScopedMaintenance(Scope(queue="mail"), ())),
+    ("kind/mail", KindNotifies("mail", notifies=True)),
+    ("kind/mail", KindNotifies("mail", notifies=False)),
 ]
 
 

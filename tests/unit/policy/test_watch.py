@@ -22,7 +22,7 @@ from rota.policy.gate_settings import (
 )
 from rota.policy.gates import Closed, Maintenance, Open, Spread, Verdict
 from rota.policy.quiet_hours import QuietHours
-from rota.policy.watch import GateWatch
+from rota.policy.watch import GateWatch, note_change
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.testing import VirtualClock, a_job
@@ -85,6 +85,19 @@ async def test_a_change_is_noticed_two_seconds_later() -> None:
     await put(store, key_of(NIGHT), None)
     assert await watch.refresh(LATE + 4 * SECOND)
     assert is_open(watch)
+
+
+async def test_a_change_of_this_process_is_noticed_at_once() -> None:
+    store, watch = (memory := MemoryStore()), GateWatch(memory)
+    await watch.refresh(LATE)
+    await put_entry(store, NIGHT)
+    assert watch.is_fresh(LATE)
+    assert not await watch.refresh(LATE)
+    note_change()
+    assert not watch.is_fresh(LATE)
+    assert await watch.refresh(LATE)
+    assert watch.is_fresh(LATE)
+    assert not is_open(watch)
 
 
 async def test_a_lease_that_marks_due_jobs_saves_others_the_work() -> None:

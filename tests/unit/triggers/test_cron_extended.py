@@ -112,6 +112,11 @@ def test_six_fields_at_second_zero_are_not_five() -> None:
             "invalid number format, expected a number or a name such as jan",
         ),
         (
+            "@" + "x" * 20,
+            "expression",
+            f"has no macro @{'x' * 19}; there are {', '.join(MACROS)} and @every",
+        ),
+        (
             "@reboot",
             "expression",
             f"has no macro @reboot; there are {', '.join(MACROS)} and @every",

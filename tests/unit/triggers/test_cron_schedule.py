@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.errors import CronCalculationError, InvalidInputError
+from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
 from rota.triggers import Trigger
-from rota.triggers.cron import CronTrigger, parse_cron
+from rota.triggers.cron import CronTrigger, parse_cron, parse_stored_cron
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -126,3 +126,20 @@ def test_a_bound_schedule_is_a_trigger() -> None:
     assert first == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
     assert trigger.next_after(first) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
     assert trigger.next_after(datetime.max.replace(tzinfo=UTC)) is None
+
+
+def test_a_bound_schedule_also_looks_back() -> None:
+    trigger = CronTrigger(parse_cron("30 1 * * *"), LONDON, fold="first")
+    day = datetime(2026, 10, 26, tzinfo=UTC)
+    assert trigger.previous_at(day) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert trigger.previous_at(datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == trigger.previous_at(
+        day
+    )
+    assert trigger.previous_at(datetime.min.replace(tzinfo=UTC)) is None
+
+
+def test_a_stored_text_is_read_in_its_dialect_else_in_the_extended_one() -> None:
+    assert parse_stored_cron("0 9 * * *") == parse_cron("0 9 * * *")
+    assert parse_stored_cron("@daily") == parse_cron("@daily", "extended")
+    with pytest.raises(InvalidCronExpressionError, match="exactly 5 fields"):
+        parse_stored_cron("soon")

@@ -61,6 +61,21 @@ WORDS = {
     "5 0 * * * *": "At second 5 of minute 0 of every hour",
     "* 5 9-17 * * 1": "Every second of minute 5 from 09:00 to 17:59 on Monday",
     "* */2 */2 * * *": "Every second of every 2nd minute of every 2nd hour",
+    "0 0,1,3,4,6,7 * * *": "At 00:00, 01:00, 03:00, 04:00, 06:00 and 07:00 every day",
+    "0 0,1,3,4,6,7,9 * * *": "At minute 0 of the hours 00, 01, 03, 04, 06, 07 and 09",
+    "0,1,3,4,6,7,9 5 * * *": "At minutes 0, 1, 3, 4, 6, 7 and 9 from 05:00 to 05:59",
+    "0 0 1 1 1": "At 00:00 on day 1 of the month, or on Monday, in January",
+    "* * 1 1 1": "Every minute on day 1 of the month, or on Monday, in January",
+    "0 */24 * * *": "At 00:00 every day",
+    "0 0,12 * * *": "Every 12 hours",
+    "0,15,30 * * * *": "At minutes 0, 15 and 30 of every hour",
+    "1,21,41 * * * *": "At minutes 1, 21 and 41 of every hour",
+    "0 9,10 * 1 *": "At 09:00 and 10:00 every day in January",
+    "* 9 1 * *": "Every minute from 09:00 to 09:59 on day 1 of the month",
+    "0 0-6 * * *": "Every hour from 00:00 to 06:00",
+    "5 5 5,6 * * *": "At 05:05:05 and 06:05:05 every day",
+    "* 0 9 * * *": "Every second of minute 0 from 09:00 to 09:59",
+    "30 */5 * * * *": "At second 30 of every 5th minute",
 }
 
 

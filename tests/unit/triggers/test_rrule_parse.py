@@ -105,6 +105,8 @@ REFUSED = [
     ("EXDATE:20240101", "RRULE", "is missing", "EXDATE:20240101"),
     ("INTERVAL=2", "FREQ", "is missing", "INTERVAL=2"),
     ("FREQ", "RRULE", 'has "FREQ" where NAME=VALUE is expected', "FREQ"),
+    ("=DAILY", "", "is not a part of a rule", "=DAILY"),
+    (":FREQ=DAILY", "", "is none of RRULE, DTSTART", ":FREQ=DAILY"),
     ("FREQ=DAILY;;", "RRULE", 'has "" where NAME=VALUE is expected', ""),
     ("FREQ=DAILY; COUNT=2", " COUNT", "is not a part of a rule", " COUNT=2"),
     ("FREQ=DAILY;BYEASTER=1", "BYEASTER", "is not a part of a rule", "BYEASTER=1"),
@@ -189,6 +191,25 @@ def test_a_text_too_long_is_refused_and_not_repeated() -> None:
     with pytest.raises(InvalidRecurrenceRuleError, match="has 40000 characters") as refused:
         _parse("FREQ=DAILY;" + "X" * 39_989)
     assert len(refused.value.message) < 200
+    assert refused.value.text == "FREQ=DAILY;" + "X" * 49 + "…"
+    with pytest.raises(InvalidRecurrenceRuleError, match="has 32769 characters, more than 32768"):
+        _parse("FREQ=DAILY" + "\n" * 32_759)
+    assert _parse("FREQ=DAILY" + "\n" * 32_758) == _parse("FREQ=DAILY")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("DAILY;INTERVAL=1", "DAILY;INTERVAL=100000000", "DAILY;COUNT=1", "DAILY;COUNT=100000"),
+        *("DAILY;BYMONTH=1,12", "MONTHLY;BYMONTHDAY=1,31,-1,-31", "YEARLY;BYYEARDAY=1,366,-1,-366"),
+        *("YEARLY;BYWEEKNO=1,53,-1,-53", "DAILY;BYHOUR=0,23", "DAILY;BYMINUTE=0,59"),
+        *("DAILY;BYSECOND=0,59", "YEARLY;BYDAY=1MO,53MO,-1TU,-53TU", "DAILY;UNTIL=99981231"),
+        *("DAILY;UNTIL=00020101", "YEARLY;BYDAY=MO;BYSETPOS=1,366,-1,-366"),
+        f"DAILY;BYHOUR={','.join(['1'] * 1000)}",
+    ],
+)
+def test_numbers_at_their_limits_are_read(rest: str) -> None:
+    assert _parse(f"FREQ={rest}").frequency.name == rest.partition(";")[0]
 
 
 @pytest.mark.parametrize(

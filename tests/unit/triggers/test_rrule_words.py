@@ -96,6 +96,51 @@ START = datetime.fromisoformat("2024-03-14T09:00")  # a Thursday
             "FREQ=DAILY\nRDATE:20250101T120000\nEXDATE:20240401T090000,20240402",
             "Every day at 09:00, plus 1 date, except 2 dates",
         ),
+        (
+            "FREQ=DAILY;BYHOUR=1,3,5,7,9,11",
+            "Every day at 01:00, 03:00, 05:00, 07:00, 09:00 and 11:00",
+        ),
+        (
+            "FREQ=DAILY;BYHOUR=1,3,5,7,9,11,13",
+            "Every day during hours 1, 3, 5, 7, 9, 11 and 13 at minute 0 at second 0",
+        ),
+        ("FREQ=MONTHLY;BYMONTH=5;BYMONTHDAY=1", "Every month in May on the 1st at 09:00"),
+        (
+            "FREQ=YEARLY;BYMONTH=5;BYMONTHDAY=-1",
+            "Every year in May on the last day of the month at 09:00",
+        ),
+        (
+            "FREQ=YEARLY;BYMONTH=5;BYMONTHDAY=1;BYDAY=MO",
+            "Every year in May on the 1st if that is Monday at 09:00",
+        ),
+        (
+            "FREQ=YEARLY;BYMONTH=5;BYYEARDAY=130",
+            "Every year in May on the 130th day of the year at 09:00",
+        ),
+        (
+            "FREQ=MONTHLY;BYMONTH=3;BYDAY=1MO",
+            "Every month in March on the 1st Monday of the month at 09:00",
+        ),
+        (
+            "FREQ=YEARLY;BYYEARDAY=112,-122",
+            "Every year on the 112th day and the 122nd to last day of the year at 09:00",
+        ),
+        (
+            "FREQ=YEARLY;BYYEARDAY=100;BYDAY=MO",
+            "Every year on the 100th day of the year if that is Monday at 09:00",
+        ),
+        ("FREQ=YEARLY;BYMONTH=5;BYWEEKNO=20", "Every year in May in week 20 at 09:00"),
+        ("FREQ=MINUTELY;BYSECOND=5", "Every minute at second 5"),
+        ("FREQ=HOURLY;BYMINUTE=5,7;BYSECOND=5", "Every hour at minutes 5 and 7 at second 5"),
+        ("FREQ=DAILY;COUNT=2", "Every day at 09:00, 2 times"),
+        (
+            "FREQ=DAILY\nRDATE:20250101T120000,20250102T120000\nEXDATE:20240401T090000",
+            "Every day at 09:00, plus 2 dates, except 1 date",
+        ),
+        (
+            "FREQ=YEARLY;BYWEEKNO=-1,-2",
+            "Every year in the 2nd to last week and the last week of the year at 09:00",
+        ),
     ],
 )
 def test_a_rule_is_described_in_words(text: str, words: str) -> None:

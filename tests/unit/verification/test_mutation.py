@@ -2,21 +2,27 @@
 
 import ast
 import os
+import resource
 import sys
 from pathlib import Path
+from time import process_time
 from types import ModuleType
 
 import pytest
 from tests import cpu
 from tests.verification.mutation.changes import list_changes, make_change
 from tests.verification.mutation.plugin import (
+    LONGEST_SECONDS,
     MISSED,
     NOTICED,
     ChangedFunctions,
     ChangedModules,
     await_child,
     install,
+    limit_resources,
+    limit_seconds,
 )
+from tests.verification.mutation.reaches import Reaches
 
 SOURCE = """
 LIMIT: int = 3
@@ -59,6 +65,25 @@ def test_a_child_that_fails_or_dies_has_noticed() -> None:
         if not child:
             os._exit(status)
         assert await_child(child) == verdict
+
+
+def test_a_test_gets_a_time_of_its_own_within_that_of_its_process() -> None:
+    child = os.fork()
+    if not child:
+        limit_resources()
+        limit_seconds(5.0)
+        allowed, most = resource.getrlimit(resource.RLIMIT_CPU)
+        is_right = 5.0 < allowed - process_time() < 7.0 and most == LONGEST_SECONDS
+        os._exit(0 if is_right else 1)
+    assert await_child(child) == MISSED
+
+
+def test_a_recorded_test_has_its_time_and_another_has_none(tmp_path: Path) -> None:
+    Reaches({"slow": 2.0, "quick": 1.0}, {"file": {1: ["slow"], 2: [""]}}).write(tmp_path / "r")
+    reaches = Reaches.read(tmp_path / "r")
+    assert sorted(["slow", "quick", "new"], key=reaches.find_seconds) == ["new", "quick", "slow"]
+    assert reaches.find_tests("file", 1, 1) == {"slow"}
+    assert reaches.find_tests("file", 1, 2) is None
 
 
 def test_a_module_is_loaded_with_its_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ mutants, a module and the number of a change in each line (``rota.jobs.retry:3``
 each mutant changes the function and runs the tests that reach the changed line, the quickest first.
 What runs while its module is loaded cannot be changed later: such a mutant is APART. It needs a
 process of its own, in which ``ROTA_MUTANT`` names it and the module is loaded with the change.
+There all tests run, the quickest first.
 """
 
 import gc
@@ -13,11 +14,14 @@ import os
 import resource
 import select
 import signal
+import struct
 import sys
 from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from mmap import mmap
 from pathlib import Path
+from time import process_time
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -30,9 +34,10 @@ from tests.verification.mutation.reaches import Reaches
 SOURCES = Path(__file__).parents[3] / "src"
 LONGEST_SECONDS = 300
 """A change that makes the tests run for longer, by CPU time or by the clock, counts as noticed."""
-LEAST_SECONDS, SLOWER_TIMES = 20, 4
-"""A child may take this much CPU time, and this many times as long as its tests took before."""
+LEAST_SECONDS, SLOWER_TIMES = 10, 4
+"""A test may take this much CPU time, and this many times as long as it took before."""
 LARGEST_BYTES = 4 << 30
+_COUNT = struct.Struct("i")
 APART, NOTICED, MISSED = "apart", "noticed", "missed"
 
 
@@ -143,6 +148,8 @@ class Mutants:
         self._names = mutants.read_text().split()
         self._verdicts = verdicts
         self._passing: set[tuple[str, ...]] = set()
+        self._begun = mmap(-1, _COUNT.size)
+        """How many tests the child has begun; the memory is shared with it."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -167,9 +174,10 @@ class Mutants:
         verdict = self._run_in_child(session, items)
         if verdict is not None:
             functions.restore(changed)
-        tests = tuple(each.nodeid for each in items)
+        run = items[: max(1, _COUNT.unpack_from(self._begun)[0])]
+        tests = tuple(each.nodeid for each in run)
         if verdict == NOTICED and tests not in self._passing:
-            control = self._run_in_child(session, items)
+            control = self._run_in_child(session, run)
             if control is None:
                 return None
             if control != MISSED:
@@ -177,18 +185,20 @@ class Mutants:
             self._passing.add(tests)
         return verdict
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Allow the test its time, in a child that is to find out about a mutant."""
+        limit_seconds(LEAST_SECONDS + SLOWER_TIMES * self._reaches.find_seconds(nodeid))
+        _COUNT.pack_into(self._begun, 0, _COUNT.unpack_from(self._begun)[0] + 1)
+
     def _run_in_child(self, session: pytest.Session, items: list[pytest.Item]) -> str | None:
         """What came of these tests; None in the child that runs them."""
+        _COUNT.pack_into(self._begun, 0, 0)
         child = os.fork()
         if child:
             return await_child(child)
         session.items = items
-        enter_child(self._allow_seconds(items))
+        enter_child()
         return None
-
-    def _allow_seconds(self, items: list[pytest.Item]) -> int:
-        before = sum(self._reaches.seconds.get(item.nodeid, 0.0) for item in items)
-        return min(LONGEST_SECONDS, LEAST_SECONDS + int(SLOWER_TIMES * before))
 
     def _choose(self, items: list[pytest.Item], file: str, number: int) -> list[pytest.Item] | None:
         """The tests that may notice a change, the quickest first; None for all."""
@@ -197,19 +207,25 @@ class Mutants:
         if chosen is None:
             return None
         found = [item for item in items if item.nodeid in chosen]
-        return sorted(found, key=lambda item: self._reaches.seconds.get(item.nodeid, 0.0))
+        return sorted(found, key=lambda item: self._reaches.find_seconds(item.nodeid))
 
 
-def enter_child(seconds: int) -> None:
+def enter_child() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    limit_resources(seconds)
+    limit_resources()
 
 
-def limit_resources(seconds: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+def limit_resources() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_SECONDS, LONGEST_SECONDS))
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST_BYTES, LARGEST_BYTES))
+
+
+def limit_seconds(seconds: float) -> None:
+    """How much CPU time this process may take from now on, within its whole limit."""
+    end = min(LONGEST_SECONDS, int(process_time() + seconds) + 1)
+    resource.setrlimit(resource.RLIMIT_CPU, (end, LONGEST_SECONDS))
 
 
 def await_child(child: int) -> str:
@@ -243,11 +259,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Mutants(reaches, *files))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "ROTA_MUTANT" in os.environ:
+        reaches = Reaches.read(Path(os.environ["ROTA_REACHES"]))
+        items.sort(key=lambda item: reaches.find_seconds(item.nodeid))
+
+
 _recorder: Recorder | None = None
 """It begins before the first module of Rota is loaded, so it sees what runs while they are."""
 
 if "ROTA_MUTANT" in os.environ:
-    limit_resources(LONGEST_SECONDS)
+    limit_resources()
     install(os.environ["ROTA_MUTANT"])
 elif "ROTA_MUTANTS" not in os.environ and "ROTA_REACHES" in os.environ:
     _recorder = Recorder(Path(os.environ["ROTA_REACHES"]), os.environ["ROTA_RECORDED"])

@@ -14,7 +14,7 @@ class Reaches:
     def __init__(
         self, seconds: Mapping[str, float], lines: Mapping[str, Mapping[int, Sequence[str]]]
     ) -> None:
-        self.seconds = seconds
+        self._seconds = seconds
         self._lines = lines
 
     def find_tests(self, file: str, first: int, last: int) -> set[str] | None:
@@ -23,8 +23,12 @@ class Reaches:
         found = {test for line in range(first, last + 1) for test in lines.get(line, ())}
         return None if "" in found else found
 
+    def find_seconds(self, test: str) -> float:
+        """How long the test took."""
+        return self._seconds.get(test, 0.0)
+
     def write(self, file: Path) -> None:
-        file.write_text(json.dumps([self.seconds, self._lines]))
+        file.write_text(json.dumps([self._seconds, self._lines]))
 
     @classmethod
     def read(cls, file: Path) -> "Reaches":

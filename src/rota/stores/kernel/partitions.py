@@ -5,7 +5,6 @@ store steps to the next with one look into the index, however many jobs each has
 are microseconds since 1970.
 """
 
-from bisect import bisect_left
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -91,11 +90,10 @@ class Steps:
                 del self._ranges[0]
                 continue
             queues = self._queues
-            index = 0 if queues is None else bisect_left(queues, found.queue)
-            if queues is None or found.queue in queues[index : index + 1]:
+            if queues is None or found.queue in queues:
                 self._ranges[0] = NextPartition(found.tenant, f"{found.queue}\0"), last
                 return found
-            following = queues[index] if index < len(queues) else None
+            following = next((queue for queue in queues if queue > found.queue), None)
             self._ranges[0] = NextPartition(found.tenant, following), last
         return None
 

@@ -24,7 +24,7 @@ from rota.stores.protocol import EndedPlace
 
 Answer = TypeVar("Answer")
 
-FIRST_PLACE = EndedPlace(datetime(1, 1, 1, tzinfo=UTC), LOWEST_ID)
+FIRST_PLACE = EndedPlace(datetime.min.replace(tzinfo=UTC), LOWEST_ID)
 """Before every job that has ended."""
 
 Partition: TypeAlias = tuple[str, str]

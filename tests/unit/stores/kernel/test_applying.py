@@ -285,3 +285,53 @@ def test_a_path_that_no_job_can_take_is_refused() -> None:
         check_path(bad)
     with pytest.raises(IllegalMoveError):
         check_paths([good, bad])
+
+
+def test_a_change_sees_that_a_dependency_ended_earlier_in_the_same_call() -> None:
+    parent = running()
+    child = a_job(dependencies=[parent.id])
+    ready = replace(child, status=JobStatus.READY)
+    writes, answers = apply_to(
+        StoredJobs(parent, child), decide_complete(parent, NOW), decide_cancel(ready, "no", NOW)
+    )
+    assert (answers[0].released, answers[1].is_stale) == ((child.id,), False)
+    assert writes.moved[child.id].status is JobStatus.FAILED
+    assert apply_to(StoredJobs(child), decide_cancel(ready, "no", NOW)).answer == [STALE]
+
+
+def test_a_job_that_cannot_be_read_or_is_gone_makes_only_its_own_change_stale() -> None:
+    good, damaged, gone = running(), running(), running()
+    stored = StoredJobs(good, damaged, damaged=[damaged.id])
+    writes, answers = apply_to(stored, *(decide_complete(it, NOW) for it in (damaged, good, gone)))
+    assert [each.is_stale for each in answers] == [True, False, True]
+    assert set(writes.moved) == {good.id}
+
+
+def test_a_next_job_waits_for_nothing_and_nothing_waits_for_it() -> None:
+    job = running(recurrence=HOURLY)
+    change = decide_complete(job, NOW)
+    assert change.successor is not None
+    (new,) = apply_to(StoredJobs(job), change).writes.new.values()
+    assert (new.job, new.open_count, new.is_awaited) == (change.successor, 0, False)
+    assert new.unreadable is None
+
+
+def test_those_who_listen_where_jobs_became_ready_or_ended_are_woken() -> None:
+    parent, other = running(queue="first"), running()
+    child = a_job(queue="second", dependencies=[parent.id])
+    blocked = a_job(queue="third", dependencies=[other.id])
+    once = replace(other, retry_policy=RetryPolicy(max_attempts=1))
+    writes, _ = apply_to(
+        StoredJobs(parent, once, child, blocked),
+        decide_complete(parent, NOW),
+        decide_fail(once, "no", NOW),
+    )
+    assert writes.ready_partitions() == {("default", "second")}
+    assert writes.ended_jobs() == {parent.id, other.id, blocked.id}
+    retried = apply_to(StoredJobs(other), decide_fail(other, "no", NOW)).writes
+    assert retried.ready_partitions() == {("default", other.queue)}
+    assert retried.ended_jobs() == set()
+    series = running(queue="series", recurrence=HOURLY)
+    continued = apply_to(StoredJobs(series), decide_complete(series, NOW)).writes
+    assert continued.ready_partitions() == {("default", "series")}
+    assert continued.ended_jobs() == {series.id}

@@ -55,6 +55,7 @@ class Index:
                 ]
                 return DuePartition(*ahead[0], self._marked[ahead[0]][0]) if ahead else None
             case IsDue(tenant, queue, now):
+                assert self._marked[tenant, queue][0] > now
                 return min(self._marked[tenant, queue]) <= now
             case FirstMarked(tenant, queue):
                 return min(self._marked[tenant, queue])
@@ -141,3 +142,11 @@ def test_no_more_is_read_than_the_tenants_asked_for() -> None:
     index = Index(marked, {})
     assert len(index.play(find_partitions(a_request(), 3, (), NOW))) == 3
     assert index.step_count == 4
+
+
+def test_a_partition_whose_first_job_is_due_now_needs_no_closer_look() -> None:
+    marked = {("a", "p"): [NOW, NOW + 1], ("b", "p"): [NOW + 1, NOW]}
+    assert Index(marked, {}).play(find_partitions(a_request(), 9, (), NOW)) == list(marked)
+    assert Index(marked, {}).play(find_next_due(None, None, NOW)) == NOW
+    late = {("a", "p"): [NOW + 9, NOW + 5]}
+    assert Index(late, {("b", "p"): [NOW + 7]}).play(find_next_due(None, None, NOW)) == NOW + 5

@@ -32,6 +32,10 @@ def test_an_id_that_no_server_can_keep_is_named() -> None:
     for bad in (KeptJob(a_job(id=a_job().id.upper())), strange):
         with pytest.raises(InvalidJobError, match="must be a UUID in lower case, got"):
             check_job_ids([good, bad])
+    long = UnreadableJob("x" * 41, "default", "default", (), b"{}")
+    with pytest.raises(InvalidJobError, match=f'got "{"x" * 40}"$') as refusal:
+        check_job_ids([long])
+    assert refusal.value.details["field"] == "id"
 
 
 def test_the_stand_in_for_an_unreadable_job_is_never_due_and_never_ends() -> None:

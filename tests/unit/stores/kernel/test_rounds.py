@@ -52,6 +52,7 @@ class Line:
             case FindFirst(request, partitions, count, passed_over):
                 return list(self._find_first(request, partitions, count, passed_over))
             case TakeJobs(_, chosen):
+                assert chosen, "a store is not asked to lease nothing"
                 if self.outpaced_count:
                     self.outpaced_count -= 1
                     return None
@@ -102,6 +103,13 @@ def test_rounds_follow_until_there_are_enough_jobs() -> None:
     assert ids(taken) == ids([first[0], second[0], first[1], first[2]])
     assert line.jobs == [first[3]]
     assert line.count(FindPartitions) == 2
+
+
+def test_a_lease_ends_when_no_job_is_left() -> None:
+    jobs = some("a", 2)
+    line = Line(*jobs)
+    assert run(lease_limited(a_request(9, caps=(Cap(running=5),)), NOW), line.answer) == jobs
+    assert (line.count(TakeJobs), line.count(FindPartitions)) == (1, 2)
 
 
 def test_a_lease_takes_no_more_than_is_free() -> None:
@@ -178,6 +186,13 @@ def test_a_lease_by_kind_looks_past_jobs_that_the_caller_cannot_run() -> None:
     assert line.count(TakeJobs) == 1
     assert run(lease_chosen(a_request(2, kinds=["none"]), NOW), line.answer) == []
     assert run(lease_chosen(a_request(2, kinds=["none"]), NOW), Line().answer) == []
+
+
+def test_a_lease_by_kind_that_got_all_there_is_asks_no_more() -> None:
+    jobs = some("a", 2)
+    line = Line(*jobs)
+    assert run(lease_chosen(a_request(5, kinds=["a job"]), NOW), line.answer) == jobs
+    assert line.count(FindPartitions) == 1
 
 
 def test_a_lease_by_kind_takes_turns_and_orders_each_tenants_jobs() -> None:
