@@ -64,6 +64,13 @@ class Wakeups:
         """Whether anyone listens for the end of a job."""
         return bool(self._by_job)
 
+    def ring(self, ready: Collection[Partition], ended: Iterable[JobId]) -> None:
+        """There may be jobs to lease in these partitions, and these jobs have ended or are gone."""
+        if ready and self._listeners:
+            self.ring_partitions(ready)
+        if self._by_job:
+            self.ring_ends(ended)
+
     def ring_partitions(self, partitions: Iterable[Partition]) -> None:
         """There may be jobs to lease in these partitions."""
         self.ring_at((queue, tenant) for tenant, queue in partitions)
@@ -77,10 +84,9 @@ class Wakeups:
 
     def ring_ends(self, job_ids: Iterable[JobId]) -> None:
         """These jobs have ended, or are gone."""
-        if self._by_job:
-            for job_id in job_ids:
-                for bell in self._by_job.get(job_id, ()):
-                    bell.wake()
+        for job_id in job_ids:
+            for bell in self._by_job.get(job_id, ()):
+                bell.wake()
 
     def ring_everywhere(self) -> None:
         """There may be jobs to lease in any partition, and any job may have ended."""

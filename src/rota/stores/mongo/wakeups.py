@@ -147,8 +147,7 @@ class MongoWakeups:
         ``Connection.run``, so that a cancelled caller does not keep them from hearing.
         """
         ready = set(partitions)
-        self._local.ring_partitions(ready)
-        self._local.ring_ends(ended)
+        self._local.ring(ready, ended)
         await self._outbox.post(ready, watched)
 
     async def close(self) -> None:

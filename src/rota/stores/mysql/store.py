@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
 from rota.jobs import Change, Job, JobId
-from rota.stores.kernel.placement import made_ready
 from rota.stores.kernel.records import check_job_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
@@ -39,7 +38,7 @@ from rota.stores.protocol import (
     check_name,
     checked,
 )
-from rota.stores.rows import Row
+from rota.stores.rows import Row, made_ready
 from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")

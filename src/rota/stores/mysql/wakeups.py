@@ -83,8 +83,7 @@ class Notices:
 
     def notify(self, ready: Collection[Partition], ended: Collection[JobId] = ()) -> None:
         """Jobs there are READY, and these have ended, and that is committed."""
-        self._wakeups.ring_partitions(ready)
-        self._wakeups.ring_ends(ended)
+        self._wakeups.ring(ready, ended)
         if ready:
             self._unsent |= set(ready)
             if self._sender is None:

@@ -22,6 +22,7 @@ import apsw
 from rota.clock.idle import in_flight
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
+from rota.stores.rows import Row
 from rota.stores.sqlite.connection import (
     SqliteSettings,
     open_reader,
@@ -73,6 +74,8 @@ class WorkThread:
         self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=_serve, args=(self._steps,), name=name, daemon=True)
         self._thread.start()
+        self.submit: Callable[[Callable[[], None]], None] = self._steps.put
+        """Carry out a step that raises nothing and answers its callers itself."""
         self._end = finalize(self, self._steps.put, None)
         self._end.atexit = False
         _threads.add(self)
@@ -92,10 +95,6 @@ class WorkThread:
         call = Call.of(work)
         self.submit(lambda: _answer([call], [_try(work)]))
         return await call.answer
-
-    def submit(self, step: Callable[[], None]) -> None:
-        """Carry out a step that raises nothing and answers its callers itself."""
-        self._steps.put(step)
 
     def end(self) -> None:
         """End the thread once it has done what was submitted."""
@@ -164,19 +163,23 @@ class Writer:
             self._is_closed = True
             self._connection.close()
 
-    def run_here(self, at_once: Work[Result | None]) -> Result | None:
-        """Do the work of one statement in the caller's own thread, and block it.
+    def write_here(self, statement: str, row: Row) -> bool:
+        """Write a row by one statement in the caller's own thread, and block it.
 
-        None if the work returns that, the file is closed, or another thread writes: a call that
-        joins the others in the writer's thread then shares their transaction.
+        False if the statement changes nothing, the file is closed, or another thread writes: a
+        call that joins the others in the writer's thread then shares their transaction.
         """
-        if self._lock.locked():
-            return None
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             if self._is_closed:
-                return None
-            with translated(self._path):
-                return at_once(self._connection)
+                return False
+            self._connection.execute(statement, row)
+            return self._connection.changes() == 1
+        except apsw.Error as error:
+            raise translate(error, self._path) from error
+        finally:
+            self._lock.release()
 
     async def run(
         self,

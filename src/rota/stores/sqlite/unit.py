@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity
-from rota.stores.kernel.placement import made_ready
 from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import Committed, NewJob, Plan, Writes
@@ -23,6 +22,7 @@ from rota.stores.rows import (
     encode_move,
     encode_reports,
     encode_unreadable,
+    made_ready,
     read_payload,
     to_micros,
 )
