@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rota.errors import StoreClosedError
 from rota.jobs import JobId
-from rota.stores.kernel.unit import Partition
+from rota.stores.kernel.unit import Committed, Partition
 from rota.stores.protocol import check_choice, is_chosen
 
 Place: TypeAlias = tuple[str, str]
@@ -64,12 +64,12 @@ class Wakeups:
         """Whether anyone listens for the end of a job."""
         return bool(self._by_job)
 
-    def ring(self, ready: Collection[Partition], ended: Iterable[JobId]) -> None:
-        """There may be jobs to lease in these partitions, and these jobs have ended or are gone."""
-        if ready and self._listeners:
-            self.ring_partitions(ready)
+    def ring(self, committed: Committed[Any]) -> None:
+        """There may be jobs to lease, and jobs have ended, as this commit says."""
+        if self._listeners:
+            self.ring_partitions(committed.ready)
         if self._by_job:
-            self.ring_ends(ended)
+            self.ring_ends(committed.ended)
 
     def ring_partitions(self, partitions: Iterable[Partition]) -> None:
         """There may be jobs to lease in these partitions."""

@@ -147,7 +147,8 @@ class MongoWakeups:
         ``Connection.run``, so that a cancelled caller does not keep them from hearing.
         """
         ready = set(partitions)
-        self._local.ring(ready, ended)
+        self._local.ring_partitions(ready)
+        self._local.ring_ends(ended)
         await self._outbox.post(ready, watched)
 
     async def close(self) -> None:

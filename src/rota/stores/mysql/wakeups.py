@@ -83,7 +83,8 @@ class Notices:
 
     def notify(self, ready: Collection[Partition], ended: Collection[JobId] = ()) -> None:
         """Jobs there are READY, and these have ended, and that is committed."""
-        self._wakeups.ring(ready, ended)
+        self._wakeups.ring_partitions(ready)
+        self._wakeups.ring_ends(ended)
         if ready:
             self._unsent |= set(ready)
             if self._sender is None:

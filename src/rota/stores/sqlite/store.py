@@ -230,8 +230,7 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         at_once: Callable[[apsw.Connection], Committed[Answer] | None] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-        committed = await self._open_writer().run(work, write_count, self._wake, at_once)
-        return committed.answer
 
-    def _wake(self, committed: Committed[Any]) -> None:
-        self._wakeups.ring(committed.ready, committed.ended)
+        notify = self._wakeups.ring
+        committed = await self._open_writer().run(work, write_count, notify, at_once)
+        return committed.answer

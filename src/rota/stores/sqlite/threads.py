@@ -138,6 +138,7 @@ class Writer:
 
     def __init__(self, connection: apsw.Connection, thread: WorkThread, path: Path) -> None:
         self._connection = connection
+        self._cursor = connection.cursor()  # a new one for each row takes longer
         self._thread = thread
         self._path = path
         self._waiting: deque[Call[Any]] = deque()
@@ -174,20 +175,20 @@ class Writer:
         try:
             if self._is_closed:
                 return False
-            self._connection.execute(statement, row)
+            self._cursor.execute(statement, row)
             return self._connection.changes() == 1
         except apsw.Error as error:
             raise translate(error, self._path) from error
         finally:
             self._lock.release()
 
-    async def run(
+    def run(
         self,
         work: Work[Result],
         write_count: int = 1,
         notify: Callable[[Result], None] | None = None,
         at_once: Work[Result | None] | None = None,
-    ) -> Result:
+    ) -> "Future[Result]":
         """Do the work in a transaction, together with that of other callers.
 
         ``notify`` gets the result once it is durable, in the caller's event loop, even if the
@@ -200,7 +201,7 @@ class Writer:
         if not self._is_called:
             self._is_called = True
             self._thread.submit(self._serve_waiting)
-        return await call.answer
+        return call.answer
 
     async def run_alone(self, work: Work[Result]) -> Result:
         """Do work that cannot be repeated, in a transaction of its own."""
