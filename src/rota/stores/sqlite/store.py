@@ -35,12 +35,12 @@ from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.read import DueCache, NextDue, Reads, make_choice
 from rota.stores.sqlite.session import Session, finish
-from rota.stores.sqlite.threads import OpenFile, Reader, Writer
+from rota.stores.sqlite.threads import OneRow, OpenFile, Reader, Writer
 from rota.stores.sqlite.unit import (
     Submitted,
+    all_inserted,
     apply_changes,
     commit_plan,
-    insert_at_once,
     insert_jobs,
     load,
 )
@@ -85,13 +85,15 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
-        submitted = Submitted.of(jobs, to_utc(now, "now"))
+        submitted, one_row = Submitted.of(jobs, to_utc(now, "now")), None
         is_native = self.uses_native_paths
-        is_plain = is_native and len(jobs) == 1 and not jobs[0].dependencies
+        if is_native and len(submitted.jobs) == 1 and is_plain(submitted.jobs[0]):
+            (row,) = submitted.rows
+            one_row = OneRow(QUERIES.insert_job, row, all_inserted(submitted.jobs))
         return await self._commit(
             lambda connection: insert_jobs(connection, submitted, is_native=is_native),
-            len(jobs),
-            (lambda connection: insert_at_once(connection, submitted)) if is_plain else None,
+            len(submitted.jobs),
+            one_row,
         )
 
     def insert_here(self, job: Job, now: datetime) -> bool:
@@ -227,10 +229,9 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         self,
         work: Callable[[apsw.Connection], Committed[Answer]],
         write_count: int = 1,
-        at_once: Callable[[apsw.Connection], Committed[Answer] | None] | None = None,
+        one_row: OneRow[Committed[Answer]] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-
         notify = self._wakeups.ring
-        committed = await self._open_writer().run(work, write_count, notify, at_once)
+        committed = await self._open_writer().run(work, write_count, notify, one_row)
         return committed.answer
