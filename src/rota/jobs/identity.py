@@ -24,6 +24,8 @@ _PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _is_id = re.compile(_PATTERN).fullmatch
 _are_ids = re.compile(rf"(?:{_PATTERN},)*").fullmatch
 _LENGTH = 36
+_TIME_LENGTH = 19
+"""What comes before the random bits, with the hyphen that follows."""
 
 
 def make_job_id(now: datetime, random_bits: int) -> JobId:
@@ -42,7 +44,8 @@ def make_job_id(now: datetime, random_bits: int) -> JobId:
 
 def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
     """``count`` ascending ids of one moment, so that jobs inserted together keep their order."""
-    beginning, base = make_job_id(now, 0)[:19], _VARIANT | random_bits % _COUNTING_ROOM
+    beginning = make_job_id(now, 0)[:_TIME_LENGTH]
+    base = _VARIANT | random_bits % _COUNTING_ROOM
     endings = [f"{bits:x}" for bits in range(base, base + count)]
     return [f"{beginning}{digits[:4]}-{digits[4:]}" for digits in endings]
 
