@@ -272,7 +272,7 @@ class ScheduleHandle:
         def redefine(stored: StoredSchedule) -> StoredSchedule:
             definition = change_definition(self._task, stored.definition, when, changes)
             now = session.clock.now()
-            (spare_id,) = session.make_ids(now, 1)
+            spare_id = session.make_id(now)
             return stored.redefine(definition, now, spare_id)
 
         await self._replace(session, redefine)
@@ -326,7 +326,7 @@ async def create_schedule(
     """
     name, tenant = read_name(handle.name), handle.tenant
     now, around = session.clock.now(), session.as_rail(tenant)
-    (series_id,) = session.make_ids(now, 1)
+    series_id = session.make_id(now)
     made = StoredSchedule(
         name=name,
         tenant=tenant,

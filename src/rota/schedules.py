@@ -322,7 +322,7 @@ class Reconciler:
 
     def _make(self, key: str) -> StoredSchedule:
         declared, now = self._declared[key], self._session.clock.now()
-        (series_id,) = self._session.make_ids(now, 1)
+        series_id = self._session.make_id(now)
         return StoredSchedule(
             name=declared.name,
             tenant=declared.tenant,
@@ -364,7 +364,7 @@ class Reconciler:
 
     def _redefine(self, before: StoredSchedule, key: str) -> StoredSchedule:
         now = self._session.clock.now()
-        (spare_id,) = self._session.make_ids(now, 1)
+        spare_id = self._session.make_id(now)
         after = before.redefine(self._definitions[key], now, spare_id)
         return replace(after, declared_at=self._declared[key].declared_at)
 

@@ -17,7 +17,7 @@ from rota.bridge import Bridge
 from rota.clock.idle import in_flight
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import AppUseError
-from rota.jobs import JobId, make_job_ids
+from rota.jobs import JobId, make_job_id
 from rota.jobs.identity import RANDOM_BITS
 from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_clock, open_store
@@ -31,16 +31,20 @@ _MEMORY = "memory://"
 class Session:
     """An open store and its clock, in one event loop."""
 
-    __slots__ = ("blocking_store", "clock", "loop", "store")
+    __slots__ = ("blocking_store", "clock", "is_shared", "loop", "store")
 
-    def __init__(self, store: OpenStore, clock: Clock, loop: AbstractEventLoop) -> None:
+    def __init__(
+        self, store: OpenStore, clock: Clock, loop: AbstractEventLoop, *, is_shared: bool
+    ) -> None:
         self.store = store
         self.clock = clock
         self.loop = loop
+        self.is_shared = is_shared
+        """All threads must use it, because its store or its time exists only there."""
         self.blocking_store = store if isinstance(store, BlockingStore) else None
 
-    def make_ids(self, now: datetime, count: int) -> list[JobId]:
-        return make_job_ids(now, randbits(RANDOM_BITS), count)
+    def make_id(self, now: datetime) -> JobId:
+        return make_job_id(now, randbits(RANDOM_BITS))
 
     def as_rail(self, tenant: str) -> RailContext:
         """The same for the functions that act on a tenant's jobs."""
@@ -106,7 +110,9 @@ class Sessions:
     def find_blocking(self) -> tuple[Session, BlockingStore] | None:
         """The bridge's session, if its store is open and can write in this thread."""
         loop = self._bridge.loop
-        if loop is None or self._process_id != os.getpid() or self._bridge.is_here:
+        if loop is None or self._process_id != os.getpid():
+            return None
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - public in all but its name
             return None
         session = self._open.get(loop)
         if session is None or session.blocking_store is None or self._find_shared() is not None:
@@ -180,15 +186,14 @@ class Sessions:
                 chosen = await stack.enter_async_context(open_clock(store))
         elif chosen is None:
             chosen = await stack.enter_async_context(open_clock(store))
-        return Session(store, chosen, asyncio.get_running_loop())
+        # A store in memory and a virtual clock belong to one event loop.
+        is_shared = self.store_url == _MEMORY or not keeps_real_time(chosen)
+        return Session(store, chosen, asyncio.get_running_loop(), is_shared=is_shared)
 
     def _find_shared(self) -> Session | None:
-        """The session that all threads must use, because its store or its time exists only there.
-
-        A store in memory and a virtual clock belong to one event loop.
-        """
+        """The session that all threads must use, if there is one."""
         for session in tuple(self._open.values()):
-            if self.store_url == _MEMORY or not keeps_real_time(session.clock):
+            if session.is_shared:
                 return session
         return None
 

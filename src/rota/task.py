@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from secrets import randbits
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
@@ -16,7 +17,15 @@ from rota.errors import (
     InvalidInputError,
 )
 from rota.handle import JobHandle
-from rota.jobs import Job, JobId, JobRequest, JobStatus, RetryPolicy, admit_job
+from rota.jobs import (
+    Job,
+    JobId,
+    JobRequest,
+    JobStatus,
+    RetryPolicy,
+    admit_job,
+    make_job_ids,
+)
 from rota.jobs.fields import (
     read_flag,
     read_id,
@@ -26,6 +35,7 @@ from rota.jobs.fields import (
     read_queue,
     read_word,
 )
+from rota.jobs.identity import RANDOM_BITS
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
 from rota.ops.kinds import KindEntry
@@ -389,11 +399,11 @@ class TaskWithOptions(Generic[P, R]):
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``enqueue``; blocks the thread."""
-        calls = [self.task.signature.bind(args, kwargs)]
-        known = self._insert_here(calls)
+        arguments = self.task.signature.bind(args, kwargs)
+        known = self._insert_here(arguments)
         if known is not None:
             return known
-        (handle,) = self._sessions.run_sync(self._inserting(calls))
+        (handle,) = self._sessions.run_sync(self._inserting([arguments]))
         return handle
 
     async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
@@ -431,18 +441,18 @@ class TaskWithOptions(Generic[P, R]):
             bound.append(call.arguments)
         return bound
 
-    def _insert_here(self, calls: Sequence[Arguments]) -> JobHandle[R] | None:
+    def _insert_here(self, arguments: Arguments) -> JobHandle[R] | None:
         """Create one job in the caller's own thread; None if that takes the event loop."""
-        if self.task.options.unique or self.options.within is not None:
+        task, options = self.task, self.options
+        if task.options.unique or options.within is not None:
             return None
-        found = self._sessions.find_blocking()
+        found = task.sessions.find_blocking()
         if found is None:
             return None
         session, store = found
         now = session.clock.now()
-        (job,) = self._make_jobs(session, calls, now)
-        inserted = store.insert_here(job, now)
-        return None if inserted is None else self._handle(inserted)
+        job = task.make_job(arguments, options, session.make_id(now), now)
+        return task.handle(job.id, tenant=job.tenant) if store.insert_here(job, now) else None
 
     def _inserting(self, calls: Sequence[Arguments]) -> SessionWork[list[JobHandle[R]]]:
         """What creates the jobs, in any thread."""
@@ -453,22 +463,17 @@ class TaskWithOptions(Generic[P, R]):
         self, session: Session, calls: Sequence[Arguments], within: Any
     ) -> list[JobHandle[R]]:
         now = session.clock.now()
-        jobs = self._make_jobs(session, calls, now)
+        ids = make_job_ids(now, randbits(RANDOM_BITS), len(calls))
+        jobs = [
+            self.task.make_job(arguments, self.options, job_id, now)
+            for arguments, job_id in zip(calls, ids, strict=True)
+        ]
         if self.task.options.unique:
             inserted = [await self._insert_unique(session, job, within) for job in jobs]
         else:
             inserted = await insert_jobs(session, jobs, now, within)
-        return [self._handle(each) for each in inserted]
-
-    def _make_jobs(self, session: Session, calls: Sequence[Arguments], now: datetime) -> list[Job]:
-        ids = session.make_ids(now, len(calls))
-        return [
-            self.task.make_job(arguments, self.options, job_id, now)
-            for arguments, job_id in zip(calls, ids, strict=True)
-        ]
-
-    def _handle(self, inserted: Inserted) -> JobHandle[R]:
-        return self.task.handle(inserted.job.id, tenant=self.options.tenant)
+        tenant = self.options.tenant
+        return [self.task.handle(each.job.id, tenant=tenant) for each in inserted]
 
     async def _insert_unique(self, session: Session, job: Job, within: Any) -> Inserted:
         unique = self.task.options.unique
@@ -482,10 +487,9 @@ async def insert_jobs(
     """Create the jobs in one step, or within a transaction of the caller."""
     if not jobs:
         return []
-    connection = await find_connection(within)
-    if connection is None:
+    if within is None:
         return await session.store.insert(jobs, now)
-    return await session.store.insert_within(connection, jobs, now)
+    return await session.store.insert_within(await find_connection(within), jobs, now)
 
 
 def _read_after(value: object) -> tuple[JobId, ...]:

@@ -41,7 +41,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def noted(self: SqliteStore, *args: Any) -> Any:
         inserted = insert(self, *args)
-        if inserted is not None:
+        if inserted:
             seen.append(get_ident())
         return inserted
 

@@ -135,7 +135,7 @@ async def test_an_old_payload_fails_the_attempt_before_the_function_runs() -> No
         request = JobRequest(
             name="old", kind=double.name, queue="default", payload={"count": 3}, retry_policy=ONCE
         )
-        (job_id,) = session.make_ids(now, 1)
+        job_id = session.make_id(now)
         await session.store.insert([admit_job(request, job_id=job_id, now=now)], now)
         with pytest.raises(JobFailedError, match=r"InvalidArgumentsError: .*count: is not a param"):
             await double.handle(job_id).result()

@@ -129,7 +129,7 @@ class RotaBackend(BaseTaskBackend):
 
     async def _insert(self, session: Session, request: JobRequest, within: Any) -> Job:
         now = session.clock.now()
-        (job_id,) = session.make_ids(now, 1)
+        job_id = session.make_id(now)
         job = admit_job(request, job_id=job_id, now=now, tenant=self.tenant)
         if within is None:
             inserted = await session.store.insert([job], now)

@@ -24,6 +24,8 @@ _PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _is_id = re.compile(_PATTERN).fullmatch
 _are_ids = re.compile(rf"(?:{_PATTERN},)*").fullmatch
 _LENGTH = 36
+_TIME_LENGTH = 19
+"""What comes before the random bits, with the hyphen that follows."""
 
 
 def make_job_id(now: datetime, random_bits: int) -> JobId:
@@ -31,12 +33,19 @@ def make_job_id(now: datetime, random_bits: int) -> JobId:
 
     The lowest 62 of ``random_bits``, drawn by the caller, are used.
     """
-    return _begin(_elapsed(now)) + _end(random_bits)
+    elapsed = (to_utc(now, "now") - _EPOCH) // _MICROSECOND
+    if elapsed < 0:
+        raise InvalidInputError(
+            f"now must not be before 1970, got {now.isoformat()}",
+            {"field": "now", "value": now.isoformat()},
+        )
+    return _format(elapsed, random_bits)
 
 
 def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
     """``count`` ascending ids of one moment, so that jobs inserted together keep their order."""
-    beginning, base = _begin(_elapsed(now)), _VARIANT | random_bits % _COUNTING_ROOM
+    beginning = make_job_id(now, 0)[:_TIME_LENGTH]
+    base = _VARIANT | random_bits % _COUNTING_ROOM
     endings = [f"{bits:x}" for bits in range(base, base + count)]
     return [f"{beginning}{digits[:4]}-{digits[4:]}" for digits in endings]
 
@@ -48,7 +57,7 @@ def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
     """
     digest = sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode()).digest()
     elapsed = max((occurrence_at - _EPOCH) // _MICROSECOND, 0)
-    return _begin(elapsed) + _end(int.from_bytes(digest[:8]))
+    return _format(elapsed, int.from_bytes(digest[:8]))
 
 
 def normalize_job_id(text: str) -> JobId | None:
@@ -65,25 +74,9 @@ def are_job_ids(texts: Sequence[str]) -> bool:
     return not texts or (len(joined) == (_LENGTH + 1) * len(texts) and _are_ids(joined) is not None)
 
 
-def _elapsed(now: datetime) -> int:
-    """Microseconds since 1970."""
-    elapsed = (to_utc(now, "now") - _EPOCH) // _MICROSECOND
-    if elapsed < 0:
-        raise InvalidInputError(
-            f"now must not be before 1970, got {now.isoformat()}",
-            {"field": "now", "value": now.isoformat()},
-        )
-    return elapsed
-
-
-def _begin(elapsed: int) -> str:
-    """The first half: milliseconds, then the fraction that is left in twelve bits."""
+def _format(elapsed: int, random_bits: int) -> JobId:
+    """The id of microseconds since 1970: milliseconds, their fraction in twelve bits, the rest."""
     milliseconds, rest = divmod(elapsed, 1000)
-    digits = f"{milliseconds << 16 | 0x7 << 12 | rest * 4096 // 1000:016x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:]}-"
-
-
-def _end(random_bits: int) -> str:
-    """The second half: random bits."""
-    digits = f"{_VARIANT | random_bits & _RANDOM_MASK:x}"
-    return f"{digits[:4]}-{digits[4:]}"
+    time_bits = milliseconds << 16 | 0x7 << 12 | rest * 4096 // 1000
+    digits = (time_bits << 64 | _VARIANT | random_bits & _RANDOM_MASK).to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

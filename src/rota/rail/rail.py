@@ -393,21 +393,20 @@ def read_rail_priority(value: object) -> int:
 
 def read_once(asked: Asked, run_at: object, settings: RailSettings) -> JobRequest:
     """A request for one job."""
-    payload = _read_object(asked.payload)
+    request = _read_common(asked, settings)
     return msgspec.structs.replace(
-        _read_common(asked, payload, settings),
+        request,
         due_at=read_moment(run_at, "run_at"),
-        occurrence=_from_payload(payload, BUCKET_IN_PAYLOAD),
+        occurrence=_from_payload(request.payload, BUCKET_IN_PAYLOAD),
     )
 
 
 def read_series(asked: Asked, rule: Rule, settings: RailSettings) -> JobRequest:
     """A request for the first job of a series."""
-    payload = _read_object(asked.payload)
-    if BUCKET_IN_PAYLOAD in payload:
+    request = _read_common(asked, settings)
+    if BUCKET_IN_PAYLOAD in request.payload:
         field = f"payload.{BUCKET_IN_PAYLOAD}"
         raise InvalidJobError(field, "cannot be given for a series: each occurrence has its own")
-    request = _read_common(asked, payload, settings)
     return msgspec.structs.replace(request, recurrence=read_rule(rule))
 
 
@@ -446,7 +445,10 @@ def outer_names(rule: Rule | None = None) -> Iterator[None]:
         raise InvalidJobError(named, error.reason) from error
 
 
-def _read_common(asked: Asked, payload: dict[str, Any], settings: RailSettings) -> JobRequest:
+def _read_common(asked: Asked, settings: RailSettings) -> JobRequest:
+    payload: Any = asked.payload
+    if not isinstance(payload, Mapping):
+        raise InvalidJobError("payload", f"must be a JSON object, got {type_name(payload)}")
     kind = read_word(asked.kind, "kind")
     policy: Any = settings.retry_policy if asked.retry_policy is None else asked.retry_policy
     queue: Any = settings.queue if asked.queue is None else asked.queue
@@ -454,19 +456,13 @@ def _read_common(asked: Asked, payload: dict[str, Any], settings: RailSettings) 
         name=kind,
         kind=kind,
         queue=queue,
-        payload=payload,
+        payload=dict(payload),
         priority=read_rail_priority(asked.priority),
         retry_policy=policy,
         notifies=asked.notifies,
         label=asked.label,
         idempotency_key=_read_key(asked.idempotency_key, payload),
     )
-
-
-def _read_object(payload: object) -> dict[str, Any]:
-    if not isinstance(payload, Mapping):
-        raise InvalidJobError("payload", f"must be a JSON object, got {type_name(payload)}")
-    return dict(payload)
 
 
 def _read_key(key: object, payload: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol, Self, runtime_checkable
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.jobs import Job, JobId
 from rota.stores.protocol import (
-    Inserted,
     JobStore,
     LeasePreview,
     LeaseRequest,
@@ -55,11 +54,11 @@ class OpenStore(TransactionalStore, JobStore, PortableStore, Protocol):
 class BlockingStore(Protocol):
     """A store that can write in the thread of a caller without an event loop."""
 
-    def insert_here(self, job: Job, now: datetime) -> Inserted | None:
+    def insert_here(self, job: Job, now: datetime) -> bool:
         """As ``JobStore.insert``, in the caller's own thread, which it blocks; any may call.
 
-        None if nothing was written and ``insert`` has to decide: the job has dependencies or exists
-        already, another thread writes, or the store is closed.
+        False if nothing was written and ``insert`` has to decide: the job has dependencies or
+        exists already, another thread writes, or the store is closed.
         """
         ...
 
@@ -120,7 +119,8 @@ class ClosableStore(ABC):
 
     async def close(self) -> None:
         """Release resources once running calls are done. Closing twice is not an error."""
-        self._refuse_in_forked_child()
+        if os.getpid() != self._process_id:
+            raise _in_forked_child(self._process_id)
         if self._closing is None:
             self._closing = asyncio.create_task(self._release())
         if not self._closing.done():
@@ -131,14 +131,15 @@ class ClosableStore(ABC):
         """Complete running calls, then release resources; called once."""
 
     def _refuse_when_unusable(self) -> None:
-        self._refuse_in_forked_child()
+        if os.getpid() != self._process_id:
+            raise _in_forked_child(self._process_id)
         if self._closing is not None:
             raise StoreClosedError
 
-    def _refuse_in_forked_child(self) -> None:
-        if os.getpid() != self._process_id:
-            raise StoreUnavailableError(
-                f"This store was opened by process {self._process_id} and cannot be used in its "
-                f"forked child {os.getpid()}: open the store again there",
-                {"opened_by": self._process_id},
-            )
+
+def _in_forked_child(opened_by: int) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"This store was opened by process {opened_by} and cannot be used in its "
+        f"forked child {os.getpid()}: open the store again there",
+        {"opened_by": opened_by},
+    )

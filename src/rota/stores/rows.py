@@ -61,6 +61,21 @@ def encode_ids(names: Iterable[str]) -> str:
     return _encode(list(names)).decode()
 
 
+def is_plain(job: Job) -> bool:
+    """Whether a new job is READY and depends on no other."""
+    return job.status is JobStatus.READY and not job.dependencies
+
+
+def made_ready(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs as a native path stores them: without dependencies a job is READY."""
+    return [
+        job
+        if job.dependencies or job.status is JobStatus.READY
+        else replace(job, status=JobStatus.READY)
+        for job in jobs
+    ]
+
+
 def is_due_at(job: Job, now: datetime) -> bool | None:
     """The column ``is_due``: None unless the job is READY."""
     return job.due_at <= now if job.status is JobStatus.READY else None

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from rota.errors import StoreClosedError, StoreError
 from rota.jobs import JobId
-from rota.stores.kernel.unit import Partition
+from rota.stores.kernel.unit import Committed, Partition
 from rota.stores.protocol import check_choice, is_chosen
 
 Place: TypeAlias = tuple[str, str]
@@ -74,6 +74,13 @@ class Wakeups:
         """Whether anyone listens for the end of a job."""
         return bool(self._by_job)
 
+    def ring(self, committed: Committed[Any]) -> None:
+        """There may be jobs to lease, and jobs have ended, as this commit says."""
+        if self._listeners:
+            self.ring_partitions(committed.ready)
+        if self._by_job:
+            self.ring_ends(committed.ended)
+
     def ring_partitions(self, partitions: Iterable[Partition]) -> None:
         """There may be jobs to lease in these partitions."""
         self.ring_at((queue, tenant) for tenant, queue in partitions)
@@ -87,10 +94,9 @@ class Wakeups:
 
     def ring_ends(self, job_ids: Iterable[JobId]) -> None:
         """These jobs have ended, or are gone."""
-        if self._by_job:
-            for job_id in job_ids:
-                for bell in self._by_job.get(job_id, ()):
-                    bell.wake()
+        for job_id in job_ids:
+            for bell in self._by_job.get(job_id, ()):
+                bell.wake()
 
     def ring_everywhere(self) -> None:
         """There may be jobs to lease in any partition, and any job may have ended."""

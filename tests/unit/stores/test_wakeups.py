@@ -2,6 +2,7 @@
 
 import asyncio
 
+from rota.stores.kernel.unit import Committed
 from rota.stores.wakeups import Wakeups
 
 
@@ -49,3 +50,16 @@ async def test_a_listener_that_left_is_forgotten() -> None:
         pass
     wakeups.ring_partitions([("acme", "mail")])
     assert not await is_woken(asyncio.create_task(listener.wait()))
+
+
+async def test_a_commit_wakes_for_what_is_ready_and_for_what_has_ended() -> None:
+    wakeups = Wakeups()
+    async with wakeups.listen() as listener, wakeups.listen_for_end(["one"]) as end:
+        for committed, expected in (
+            (Committed(None, {("acme", "mail")}), [True, False]),
+            (Committed(None, set(), {"one"}), [False, True]),
+            (Committed(None, set(), {"other"}), [False, False]),
+        ):
+            wakeups.ring(committed)
+            heard = [await is_woken(asyncio.create_task(it.wait())) for it in (listener, end)]
+            assert heard == expected

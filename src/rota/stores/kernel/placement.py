@@ -24,16 +24,6 @@ class Kept(msgspec.Struct, frozen=True):
     statuses: Statuses
 
 
-def made_ready(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs as a native path stores them: without dependencies a job is READY."""
-    return [
-        job
-        if job.dependencies or job.status is JobStatus.READY
-        else replace(job, status=JobStatus.READY)
-        for job in jobs
-    ]
-
-
 def plan_insertion(jobs: Sequence[Job], kept: Kept) -> list[Inserted]:
     """For each job in turn the job as stored; raises what ``JobStore.insert`` promises."""
     if len(jobs) == 1 and not (jobs[0].dependencies or kept.by_id or kept.by_identity):

@@ -302,8 +302,9 @@ class SingleInserts(ClosableStore):
 
     async def close(self) -> None:
         """See ``ClosableStore.close``."""
-        self._refuse_in_forked_child()
-        await self._singles.finish()
+        if self._closing is None:
+            self._refuse_when_unusable()  # in a forked child
+            await self._singles.finish()
         await super().close()
 
     async def _insert_together(self, singles: Sequence[tuple[Job, datetime]]) -> list[Inserted]:

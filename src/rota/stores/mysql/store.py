@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar
 
 from rota.jobs import Change, Job
 from rota.stores.keeper import keeper_on
-from rota.stores.kernel.placement import made_ready
 from rota.stores.kernel.records import check_ids, check_job_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
@@ -30,7 +29,7 @@ from rota.stores.protocol import (
     Record,
     checked,
 )
-from rota.stores.rows import Row
+from rota.stores.rows import Row, made_ready
 from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")

@@ -27,18 +27,20 @@ from rota.stores.protocol import (
     check_name,
     checked,
 )
+from rota.stores.rows import encode_job, is_plain
 from rota.stores.sqlite import documents
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_all, apply_each
 from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_jobs
+from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.read import DueCache, NextDue, Reads, make_choice
 from rota.stores.sqlite.session import Session, finish
-from rota.stores.sqlite.threads import OpenFile, Reader, Writer
+from rota.stores.sqlite.threads import OneRow, OpenFile, Reader, Writer
 from rota.stores.sqlite.unit import (
     Submitted,
+    all_inserted,
     apply_changes,
     commit_plan,
-    insert_at_once,
     insert_jobs,
     load,
 )
@@ -83,28 +85,29 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
-        self._refuse_when_unusable()
-        submitted = Submitted.of(jobs, to_utc(now, "now"))
+        submitted, one_row = Submitted.of(jobs, to_utc(now, "now")), None
         is_native = self.uses_native_paths
-        is_plain = is_native and len(jobs) == 1 and not jobs[0].dependencies
+        if is_native and len(submitted.jobs) == 1 and is_plain(submitted.jobs[0]):
+            (row,) = submitted.rows
+            one_row = OneRow(QUERIES.insert_job, row, all_inserted(submitted.jobs))
         return await self._commit(
             lambda connection: insert_jobs(connection, submitted, is_native=is_native),
-            len(jobs),
-            (lambda connection: insert_at_once(connection, submitted)) if is_plain else None,
+            len(submitted.jobs),
+            one_row,
         )
 
-    def insert_here(self, job: Job, now: datetime) -> Inserted | None:
+    def insert_here(self, job: Job, now: datetime) -> bool:
         """See ``BlockingStore.insert_here``."""
-        if job.dependencies or not self.uses_native_paths:
-            return None
-        submitted = Submitted.of([job], to_utc(now, "now"))
-        committed = self._writer.run_here(lambda connection: insert_at_once(connection, submitted))
-        if committed is None:
-            return None
+        if not (self.uses_native_paths and is_plain(job)):
+            return False
+        row = encode_job(job, to_utc(now, "now"))
+        if not self._writer.write_here(QUERIES.insert_job, row):
+            return False
         if self._wakeups.is_heard:
             with suppress(RuntimeError):  # the loop was closed, and its listeners with it
-                self._loop.call_soon_threadsafe(self._wake, committed)
-        return committed.answer[0]
+                place = job.queue, job.tenant
+                self._loop.call_soon_threadsafe(self._wakeups.ring_at, [place])
+        return True
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime
@@ -164,7 +167,6 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """See ``JobStore.apply``."""
-        self._refuse_when_unusable()
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
         check_paths(decided)
         return await self._commit(
@@ -227,12 +229,9 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         self,
         work: Callable[[apsw.Connection], Committed[Answer]],
         write_count: int = 1,
-        at_once: Callable[[apsw.Connection], Committed[Answer] | None] | None = None,
+        one_row: OneRow[Committed[Answer]] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-        committed = await self._open_writer().run(work, write_count, self._wake, at_once)
+        notify = self._wakeups.ring
+        committed = await self._open_writer().run(work, write_count, notify, one_row)
         return committed.answer
-
-    def _wake(self, committed: Committed[Any]) -> None:
-        self._wakeups.ring_partitions(committed.ready)
-        self._wakeups.ring_ends(committed.ended)

@@ -22,6 +22,7 @@ import apsw
 from rota.clock.idle import in_flight
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
+from rota.stores.rows import Row
 from rota.stores.sqlite.connection import (
     SqliteSettings,
     open_reader,
@@ -44,6 +45,14 @@ It may be called again, in a transaction of its own, if the shared one could not
 """
 
 
+class OneRow(NamedTuple, Generic[Result]):
+    """Work that one statement does by itself, and its result if the statement writes the row."""
+
+    statement: str
+    row: Row
+    result: Result
+
+
 class Call(NamedTuple, Generic[Result]):
     """Work of a caller that waits in its event loop. Virtual time stands still until it is done."""
 
@@ -52,7 +61,7 @@ class Call(NamedTuple, Generic[Result]):
     loop: AbstractEventLoop
     write_count: int = 0
     notify: Callable[[Result], None] | None = None
-    at_once: "Work[Result | None] | None" = None
+    one_row: OneRow[Result] | None = None
 
     @classmethod
     def of(cls, work: Callable[..., Result], *options: Any) -> "Call[Result]":
@@ -73,6 +82,8 @@ class WorkThread:
         self._steps: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=_serve, args=(self._steps,), name=name, daemon=True)
         self._thread.start()
+        self.submit: Callable[[Callable[[], None]], None] = self._steps.put
+        """Carry out a step that raises nothing and answers its callers itself."""
         self._end = finalize(self, self._steps.put, None)
         self._end.atexit = False
         _threads.add(self)
@@ -92,10 +103,6 @@ class WorkThread:
         call = Call.of(work)
         self.submit(lambda: _answer([call], [_try(work)]))
         return await call.answer
-
-    def submit(self, step: Callable[[], None]) -> None:
-        """Carry out a step that raises nothing and answers its callers itself."""
-        self._steps.put(step)
 
     def end(self) -> None:
         """End the thread once it has done what was submitted."""
@@ -139,6 +146,7 @@ class Writer:
 
     def __init__(self, connection: apsw.Connection, thread: WorkThread, path: Path) -> None:
         self._connection = connection
+        self._cursor = connection.cursor()  # a new one for each row takes longer
         self._thread = thread
         self._path = path
         self._waiting: deque[Call[Any]] = deque()
@@ -164,40 +172,47 @@ class Writer:
             self._is_closed = True
             self._connection.close()
 
-    def run_here(self, at_once: Work[Result | None]) -> Result | None:
-        """Do the work of one statement in the caller's own thread, and block it.
+    def write_here(self, statement: str, row: Row) -> bool:
+        """Write a row by one statement in the caller's own thread, and block it.
 
-        None if the work returns that, the file is closed, or another thread writes: a call that
-        joins the others in the writer's thread then shares their transaction.
+        False if the statement changes nothing, the file is closed, or another thread writes: a
+        call that joins the others in the writer's thread then shares their transaction.
         """
-        if self._lock.locked():
-            return None
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             if self._is_closed:
-                return None
-            with translated(self._path):
-                return at_once(self._connection)
+                return False
+            return self._write(statement, row)
+        except apsw.Error as error:
+            raise translate(error, self._path) from error
+        finally:
+            self._lock.release()
 
-    async def run(
+    def _write(self, statement: str, row: Row) -> bool:
+        self._cursor.execute(statement, row)
+        return self._connection.changes() == 1
+
+    def run(
         self,
         work: Work[Result],
         write_count: int = 1,
         notify: Callable[[Result], None] | None = None,
-        at_once: Work[Result | None] | None = None,
-    ) -> Result:
+        one_row: OneRow[Result] | None = None,
+    ) -> "Future[Result]":
         """Do the work in a transaction, together with that of other callers.
 
         ``notify`` gets the result once it is durable, in the caller's event loop, even if the
-        caller no longer waits. ``at_once`` does the same work in one statement, or nothing and
-        returns None. It is tried if no other caller waits: the statement is its own transaction,
-        which takes four fifths of the processor time.
+        caller no longer waits. ``one_row`` does the same work or nothing. It is tried if no other
+        caller waits: the statement is its own transaction, which takes four fifths of the processor
+        time.
         """
-        call = Call.of(work, write_count, notify, at_once)
+        call = Call.of(work, write_count, notify, one_row)
         self._waiting.append(call)
         if not self._is_called:
             self._is_called = True
             self._thread.submit(self._serve_waiting)
-        return await call.answer
+        return call.answer
 
     async def run_alone(self, work: Work[Result]) -> Result:
         """Do work that cannot be repeated, in a transaction of its own."""
@@ -230,8 +245,9 @@ class Writer:
     def _carry_out(self, group: Sequence[Call[Any]]) -> list[Any]:
         """The result or the exception of each call. No call fails because of another."""
         try:
-            if len(group) == 1 and (outcome := self._do_at_once(group[0])) is not None:
-                return [outcome]
+            one_row = group[0].one_row if len(group) == 1 else None
+            if one_row is not None and self._write(one_row.statement, one_row.row):
+                return [one_row.result]
             with transaction(self._connection):
                 return [self._do(call.work) for call in group]
         except apsw.BusyError as error:
@@ -241,9 +257,6 @@ class Writer:
             if len(group) == 1:
                 return [self._failure(error)]
             return [outcome for call in group for outcome in self._carry_out([call])]
-
-    def _do_at_once(self, call: Call[Any]) -> Any:
-        return None if call.at_once is None else call.at_once(self._connection)
 
     def _do(self, work: Work[Any]) -> Any:
         before = self._connection.total_changes()

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity
-from rota.stores.kernel.placement import made_ready
 from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import Committed, NewJob, Plan, Writes
@@ -23,6 +22,8 @@ from rota.stores.rows import (
     encode_move,
     encode_reports,
     encode_unreadable,
+    is_plain,
+    made_ready,
     read_payload,
     to_micros,
 )
@@ -60,22 +61,15 @@ def insert_jobs(
 ) -> Committed[list[Inserted]]:
     """Insert jobs. The native path is for new jobs without dependencies; others take the kernel."""
     jobs, rows, now = submitted
-    if is_native and not any(job.dependencies for job in jobs) and _insert_new(connection, rows):
-        ready = {(job.tenant, job.queue) for job in jobs}
-        return Committed([Inserted(job) for job in jobs], ready)
+    if is_native and all(map(is_plain, jobs)) and _insert_new(connection, rows):
+        return all_inserted(jobs)
     copies = [replace(job, payload=read_payload(row)) for job, row in zip(jobs, rows, strict=True)]
     return commit_plan(connection, edits.insert(copies, now))
 
 
-def insert_at_once(
-    connection: apsw.Connection, submitted: Submitted
-) -> Committed[list[Inserted]] | None:
-    """Insert one job without dependencies by one statement; None if it clashes."""
-    (job,), (row,), _ = submitted
-    connection.execute(QUERIES.insert_job, row)
-    if connection.changes() != 1:
-        return None
-    return Committed([Inserted(job)], {(job.tenant, job.queue)})
+def all_inserted(jobs: Sequence[Job]) -> Committed[list[Inserted]]:
+    """What a commit brings that creates all of these READY jobs."""
+    return Committed([Inserted(job) for job in jobs], {(job.tenant, job.queue) for job in jobs})
 
 
 def _insert_new(connection: apsw.Connection, rows: Sequence[Row]) -> bool:
