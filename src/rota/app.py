@@ -347,8 +347,9 @@ def _name_module(module: str) -> str:
 def _is_typed_in(function: Any) -> bool:
     """Whether it comes from a prompt or a notebook, where people define a function again."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    is_main = function.__module__ == "__main__" and code is not None
-    return is_main and not Path(code.co_filename).is_file()
+    if code is None or function.__module__ != "__main__":
+        return False
+    return not Path(code.co_filename).is_file()
 
 
 def _default_name(function: Any) -> str:
