@@ -221,12 +221,14 @@ class Rota(AppExecution):
         settings = _read_options(function, options)
         kind = _read_kind(function, options.get("name"))
         known = self.tasks.get(kind)
-        if known is not None:
+        if known is not None and not _is_typed_in(function):
             reason = f"the name {kind!r} is taken by the task at {locate(known.function)}"
             raise refuse_declaration(function, f"{reason}; give one of them a name of its own")
         make: Any = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
         task: Task[..., Any] = make(function, kind, settings, self.sessions)
         task.signature.check(may_wait=True)
+        if known is not None:
+            self.schedules[:] = [it for it in self.schedules if it.task is not known]
         self.tasks[kind] = task
         return task
 
@@ -340,6 +342,14 @@ def _name_module(module: str) -> str:
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     return spec.name if spec is not None else Path(file or "main").stem
+
+
+def _is_typed_in(function: Any) -> bool:
+    """Whether it comes from a prompt or a notebook, where people define a function again."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or function.__module__ != "__main__":
+        return False
+    return not Path(code.co_filename).is_file()
 
 
 def _default_name(function: Any) -> str:

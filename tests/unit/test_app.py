@@ -181,6 +181,16 @@ def test_a_wrong_option_names_the_function_and_the_line(
         ours.task(**options)(_send)  # type: ignore[call-overload]  # what is refused
 
 
+def test_what_is_typed_in_again_replaces_what_it_was() -> None:
+    ours = Rota("memory://")
+    typed: dict[str, Any] = {"__name__": "__main__", "app": ours}
+    cell = "@app.schedule('@daily')\ndef run(count: int = {}) -> int: return count"
+    for count in (1, 2):
+        exec(compile(cell.format(count), "ipykernel_7/1.py", "exec"), typed)  # noqa: S102
+    assert typed["run"]() == 2
+    assert [it.task for it in ours.schedules] == [*ours.tasks.values()] == [typed["run"]]
+
+
 def test_a_child_process_cannot_call_a_lambda_or_an_inner_function() -> None:
     ours = Rota("memory://")
 
