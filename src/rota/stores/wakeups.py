@@ -78,8 +78,7 @@ class Wakeups:
         """There may be jobs to lease, and jobs have ended, as this commit says."""
         if self._listeners:
             self.ring_partitions(committed.ready)
-        if self._by_job:
-            self.ring_ends(committed.ended)
+        self.ring_ends(committed.ended)
 
     def ring_partitions(self, partitions: Iterable[Partition]) -> None:
         """There may be jobs to lease in these partitions."""
@@ -94,9 +93,10 @@ class Wakeups:
 
     def ring_ends(self, job_ids: Iterable[JobId]) -> None:
         """These jobs have ended, or are gone."""
-        for job_id in job_ids:
-            for bell in self._by_job.get(job_id, ()):
-                bell.wake()
+        if self._by_job:
+            for job_id in job_ids:
+                for bell in self._by_job.get(job_id, ()):
+                    bell.wake()
 
     def ring_everywhere(self) -> None:
         """There may be jobs to lease in any partition, and any job may have ended."""
