@@ -321,7 +321,7 @@ def resume(
 def run_now(
     series_id: SeriesArgument, /, *, why: WhyOption = None, session: TenantSession = HERE
 ) -> None:
-    """Run the next occurrence of a series now. The series then goes on as scheduled.
+    """Run the next occurrence of a series now; it continues as scheduled.
 
     Try:
 

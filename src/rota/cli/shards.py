@@ -67,7 +67,7 @@ def move(
 
     Its jobs are copied first. Then nothing is leased or written for the tenant
     for about ten seconds and as long as it takes to copy what has changed;
-    callers are told to try again. Running jobs keep their leases. If the
+    callers must try again. Running jobs keep their leases. If the
     command is interrupted, the same command completes the move. Try:
 
         rota shards move acme two shards:///shards.toml
@@ -106,7 +106,7 @@ def drain(
 
     New tenants go elsewhere from the start. Afterwards the shard can be
     removed from the address. If the command is interrupted, the same command
-    goes on. Try:
+    continues. Try:
 
         rota shards drain two shards:///shards.toml
     """

@@ -220,7 +220,7 @@ def _judge_series(series: Sequence[SeriesSummary]) -> list[Alarm]:
     return [
         Alarm(
             concern="series",
-            text=f"series {it.name} cannot go on: {it.problem}",
+            text=f"series {it.name} cannot continue: {it.problem}",
             queue=it.queue,
         )
         for it in series

@@ -168,7 +168,7 @@ def describe_future(facts: JobFacts) -> Iterator[Reason]:
         at = occurrence_of(successor)
         yield Reason(
             code="next_occurrence",
-            text=f"The series goes on with job {successor.id}, for {show(at, zone)}.",
+            text=f"The series continues with job {successor.id}, for {show(at, zone)}.",
             at=at,
             job_id=successor.id,
         )

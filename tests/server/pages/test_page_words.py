@@ -225,7 +225,7 @@ def test_alarms_name_each_problem_once_and_the_worst_first() -> None:
         *(Alarm(concern="dead_letters", text="", count=2, queue=f"q{n}") for n in range(5)),
         Alarm(concern="stalled", text="", count=1, queue="mail"),
         Alarm(concern="no_worker", text="", count=3, queue="a"),
-        Alarm(concern="series", text="series x cannot go on: no zone"),
+        Alarm(concern="series", text="series x cannot continue: no zone"),
         Alarm(concern="tasks", text="task t has failed 2 times"),
     ]
     answer = [each.headline for each in list_warnings(alarms, lambda *_, **__: "/")]
@@ -233,16 +233,16 @@ def test_alarms_name_each_problem_once_and_the_worst_first() -> None:
         "1 job is stalled in queue mail.",
         "No worker takes from queue a.",
         "10 jobs have failed for good in 5 queues, among them q0, q1, q2, q3.",
-        "A series cannot go on.",
+        "A series cannot continue.",
         "5 jobs are late in queue mail.",
         "1 task is failing.",
     ]
 
 
 def test_an_alarm_leaves_names_as_they_are_written() -> None:
-    alarm = Alarm(concern="series", text="series Daily Digest cannot go on: no zone")
+    alarm = Alarm(concern="series", text="series Daily Digest cannot continue: no zone")
     (answer,) = list_warnings([alarm], lambda *_, **__: "/")
-    assert answer.text == "Series Daily Digest cannot go on: no zone."
+    assert answer.text == "Series Daily Digest cannot continue: no zone."
 
 
 @pytest.mark.parametrize(

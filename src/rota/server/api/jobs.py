@@ -465,7 +465,7 @@ class SuggestionSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class Suggestions(msgspec.Struct, frozen=True):
-    """Ways to go on typing, the best first."""
+    """Suggestions for the rest of the text, the best first."""
 
     items: list[Suggestion]
 
@@ -600,7 +600,7 @@ async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
 
 
 async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:
-    """Suggest how a search may go on: fields, kinds, queues, words, keys, errors, payload paths."""
+    """Suggest the rest of a search: fields, kinds, queues, words, keys, errors, payload paths."""
     return Suggestions(await suggest(call.store, call.tenant, call.query.q))
 
 

@@ -138,7 +138,7 @@ def _warn_late(alarms: Sequence[Alarm], link: Link) -> Warned:
 
 def _warn_series(alarms: Sequence[Alarm], link: Link) -> Warned:
     text = _sentence(alarms[0])
-    headline = "A series cannot go on." if len(alarms) == 1 else f"{len(alarms)} series stopped."
+    headline = "A series cannot continue." if len(alarms) == 1 else f"{len(alarms)} series stopped."
     return Warned("red", "alert", headline, text, link("schedules"), "Show schedules")
 
 

@@ -53,7 +53,7 @@ _PLANNED = Sign("planned", "clock", "quiet")
 _SKIPPED = Sign("skipped", "slash", "amber")
 _INTERRUPTED = Sign("interrupted", "alert", "amber")
 _ENDED = Sign("ended", "check", "quiet")
-_CANNOT_GO_ON = Sign("cannot go on", "alert", "red")
+_CANNOT_CONTINUE = Sign("cannot continue", "alert", "red")
 _RUN_SIGNS = {"succeeded": SIGNS[JobState.COMPLETED], "failed": FAILED}
 
 
@@ -96,7 +96,7 @@ def _of_series(series: SeriesSummary, now: datetime) -> Sign:
     if series.ended_at is not None:
         return _ENDED
     if series.problem:
-        return _CANNOT_GO_ON
+        return _CANNOT_CONTINUE
     if series.is_paused:
         return SIGNS[JobState.PAUSED]
     if series.status is JobStatus.READY:
