@@ -155,6 +155,18 @@ class Leases(Protocol[Handle_contra]):
     ) -> list[bool]: ...
 
 
+class Documents(Protocol[Handle_contra]):
+    """The module of a backend that reads and writes documents."""
+
+    async def scan_page(
+        self, handle: Handle_contra, collection: str, after: str, limit: int, /
+    ) -> list[Document]: ...
+
+    async def read_documents(
+        self, handle: Handle_contra, collection: str, keys: Sequence[str], /
+    ) -> dict[str, Document]: ...
+
+
 class Notices(Protocol):
     """Wakes the listeners of this process, also when other processes write."""
 
@@ -172,6 +184,7 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
 
     _reads: Reads[Handle]
     _leases: Leases[Handle]
+    _documents: Documents[Handle]
     _notices: Notices
 
     @abstractmethod
@@ -273,45 +286,6 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
         check_name("tenant", tenant)
         return self._notices.listen_for_end(tenant, job_ids)
 
-
-class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
-    """The same for an SQL database."""
-
-    async def read_document_portion(
-        self, handle: Handle_contra, collection: str, key: str, limit: int, /
-    ) -> Sequence[KeptDocument]: ...
-
-    async def read_job_portion(
-        self, handle: Handle_contra, place: str, limit: int, /
-    ) -> JobPortion: ...
-
-
-class Documents(Protocol[Handle_contra]):
-    """The module of a backend that reads and writes documents."""
-
-    async def scan_page(
-        self, handle: Handle_contra, collection: str, after: str, limit: int, /
-    ) -> list[Document]: ...
-
-    async def read_documents(
-        self, handle: Handle_contra, collection: str, keys: Sequence[str], /
-    ) -> dict[str, Document]: ...
-
-    async def write_all(
-        self, handle: Handle_contra, writes: Iterable[DocumentWrite], /
-    ) -> None: ...
-
-
-class SqlVerbs(ServerVerbs[Handle]):
-    """The verbs of a store in an SQL database that only read, or join a caller's transaction."""
-
-    _reads: SqlReads[Handle]
-    _documents: Documents[Handle]
-
-    @abstractmethod
-    def _joined(self, connection: Any) -> AbstractContextManager[Handle]:
-        """The caller's own connection, in its open transaction; errors are translated."""
-
     async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
         """See ``DocumentStore.scan``."""
         check_name("collection", collection)
@@ -331,8 +305,41 @@ class SqlVerbs(ServerVerbs[Handle]):
     async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
         """See ``DocumentStore.read``."""
         check_names(collection, keys)
-        documents = self._documents
-        return await self._run(lambda handle: documents.read_documents(handle, collection, keys))
+        named = tuple(keys)
+        return await self._run(
+            lambda handle: self._documents.read_documents(handle, collection, named)
+        )
+
+
+class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
+    """The same for an SQL database."""
+
+    async def read_document_portion(
+        self, handle: Handle_contra, collection: str, key: str, limit: int, /
+    ) -> Sequence[KeptDocument]: ...
+
+    async def read_job_portion(
+        self, handle: Handle_contra, place: str, limit: int, /
+    ) -> JobPortion: ...
+
+
+class SqlDocuments(Documents[Handle_contra], Protocol[Handle_contra]):
+    """The same for an SQL database."""
+
+    async def write_all(
+        self, handle: Handle_contra, writes: Iterable[DocumentWrite], /
+    ) -> None: ...
+
+
+class SqlVerbs(ServerVerbs[Handle]):
+    """The verbs of a store in an SQL database that only read, or join a caller's transaction."""
+
+    _reads: SqlReads[Handle]
+    _documents: SqlDocuments[Handle]
+
+    @abstractmethod
+    def _joined(self, connection: Any) -> AbstractContextManager[Handle]:
+        """The caller's own connection, in its open transaction; errors are translated."""
 
     async def read_within(
         self, connection: Any, collection: str, keys: Sequence[str]
