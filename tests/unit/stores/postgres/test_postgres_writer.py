@@ -8,9 +8,10 @@ import asyncpg
 import pytest
 
 from rota.errors import StaleVersionError, StoreError, StoreUnavailableError
+from rota.stores.documents import Versions
 from rota.stores.postgres import documents as writer_module
 from rota.stores.postgres.connections import TRY_COUNT, Session
-from rota.stores.postgres.documents import Versions, write_each
+from rota.stores.postgres.documents import write_each
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.protocol import DocumentWrite
 

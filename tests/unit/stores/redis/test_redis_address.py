@@ -3,7 +3,8 @@
 import pytest
 
 from rota.errors import InvalidStoreUrlError
-from rota.stores.redis.address import Place, masked, read_address
+from rota.stores.address import masked
+from rota.stores.redis.address import Place, read_address
 
 
 def test_the_name_is_not_an_option_of_the_driver() -> None:
