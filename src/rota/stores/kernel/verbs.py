@@ -157,6 +157,18 @@ class Leases(Protocol[Handle_contra]):
     ) -> list[bool]: ...
 
 
+class Documents(Protocol[Handle_contra]):
+    """The module of a backend that reads and writes documents."""
+
+    async def scan_page(
+        self, handle: Handle_contra, collection: str, after: str, limit: int, /
+    ) -> list[Document]: ...
+
+    async def read_documents(
+        self, handle: Handle_contra, collection: str, keys: Sequence[str], /
+    ) -> dict[str, Document]: ...
+
+
 class Notices(Protocol):
     """Wakes the listeners of this process, also when other processes write."""
 
@@ -174,6 +186,7 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
 
     _reads: Reads[Handle]
     _leases: Leases[Handle]
+    _documents: Documents[Handle]
     _notices: Notices
 
     @abstractmethod
@@ -275,6 +288,30 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
         check_name("tenant", tenant)
         return self._notices.listen_for_end(tenant, job_ids)
 
+    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
+        """See ``DocumentStore.scan``."""
+        check_name("collection", collection)
+        after, length = "", PAGE_LENGTH
+        while length == PAGE_LENGTH:
+            page = await self._scan_page(collection, after)
+            length = len(page)
+            if page:
+                after = page[-1].key
+                yield page
+
+    async def _scan_page(self, collection: str, after: str) -> list[Document]:
+        return await self._run(
+            lambda handle: self._documents.scan_page(handle, collection, after, PAGE_LENGTH)
+        )
+
+    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+        """See ``DocumentStore.read``."""
+        check_names(collection, keys)
+        named = tuple(keys)
+        return await self._run(
+            lambda handle: self._documents.read_documents(handle, collection, named)
+        )
+
 
 MOST_TOGETHER = 200
 """How many jobs of different callers one call inserts."""
@@ -323,16 +360,8 @@ class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
     ) -> JobPortion: ...
 
 
-class Documents(Protocol[Handle_contra]):
-    """The module of a backend that reads and writes documents."""
-
-    async def scan_page(
-        self, handle: Handle_contra, collection: str, after: str, limit: int, /
-    ) -> list[Document]: ...
-
-    async def read_documents(
-        self, handle: Handle_contra, collection: str, keys: Sequence[str], /
-    ) -> dict[str, Document]: ...
+class SqlDocuments(Documents[Handle_contra], Protocol[Handle_contra]):
+    """The same for an SQL database."""
 
     async def write_all(
         self, handle: Handle_contra, writes: Iterable[DocumentWrite], /
@@ -343,33 +372,11 @@ class SqlVerbs(ServerVerbs[Handle]):
     """The verbs of a store in an SQL database that only read, or join a caller's transaction."""
 
     _reads: SqlReads[Handle]
-    _documents: Documents[Handle]
+    _documents: SqlDocuments[Handle]
 
     @abstractmethod
     def _joined(self, connection: Any) -> AbstractContextManager[Handle]:
         """The caller's own connection, in its open transaction; errors are translated."""
-
-    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """See ``DocumentStore.scan``."""
-        check_name("collection", collection)
-        after, length = "", PAGE_LENGTH
-        while length == PAGE_LENGTH:
-            page = await self._scan_page(collection, after)
-            length = len(page)
-            if page:
-                after = page[-1].key
-                yield page
-
-    async def _scan_page(self, collection: str, after: str) -> list[Document]:
-        return await self._run(
-            lambda handle: self._documents.scan_page(handle, collection, after, PAGE_LENGTH)
-        )
-
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """See ``DocumentStore.read``."""
-        check_names(collection, keys)
-        documents = self._documents
-        return await self._run(lambda handle: documents.read_documents(handle, collection, keys))
 
     async def read_within(
         self, connection: Any, collection: str, keys: Sequence[str]

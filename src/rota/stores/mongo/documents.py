@@ -4,8 +4,7 @@ The id of a document begins with its collection, so the documents of a collectio
 the order of their keys. The index on ``_id`` serves every query.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from sys import maxsize
 from typing import Any
 
@@ -18,7 +17,6 @@ from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session
 from rota.stores.mongo.translation import NOTHING_WRITTEN
 from rota.stores.protocol import Document, DocumentWrite, checked
 
-PAGE_LENGTH = 1000
 CHUNK_LENGTH = 1000
 """How many writes of a stream are sent together."""
 
@@ -43,20 +41,17 @@ def collection_of(raw_id: str) -> str | None:
     return rest[: int(length)] if colon else None
 
 
-async def scan(connection: Connection, collection: str) -> AsyncIterator[Sequence[Document]]:
-    """All documents in key order; each page is as of one moment."""
-    last, end = id_of(collection, ""), f"{len(collection)}:{collection};"
-    length = PAGE_LENGTH
-    while length == PAGE_LENGTH:
-        where = {"_id": {"$gt": last, "$lt": end}}
-        found = await connection.run(partial(_read, connection, where, PAGE_LENGTH))
-        length = len(found)
-        if found:
-            last = found[-1]["_id"]
-            yield [_document(raw) for raw in found]
+async def scan_page(
+    connection: Connection, collection: str, after: str, limit: int
+) -> list[Document]:
+    """The documents after a key, in the order of keys, as of one moment."""
+    where = {"_id": {"$gt": id_of(collection, after), "$lt": f"{len(collection)}:{collection};"}}
+    return [_document(raw) for raw in await _read(connection, where, limit)]
 
 
-async def read(connection: Connection, collection: str, keys: Sequence[str]) -> dict[str, Document]:
+async def read_documents(
+    connection: Connection, collection: str, keys: Sequence[str]
+) -> dict[str, Document]:
     """The documents that exist among ``keys``, as of one moment."""
     ids = sorted({id_of(collection, key) for key in keys})
     found = await _read(connection, {"_id": {"$in": ids}})

@@ -1,7 +1,7 @@
 """The store in a MongoDB database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -25,7 +25,6 @@ from rota.stores.mongo.unit import JobUnit, encode_new
 from rota.stores.mongo.wakeups import MongoWakeups
 from rota.stores.protocol import (
     Applied,
-    Document,
     DocumentWrite,
     EndedPlace,
     Inserted,
@@ -35,8 +34,6 @@ from rota.stores.protocol import (
     Pruned,
     Reach,
     Record,
-    check_name,
-    check_names,
     checked,
 )
 from rota.triggers.zone import to_utc
@@ -56,6 +53,7 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
     reach = Reach.NETWORK
     _reads = read
     _leases = lease
+    _documents = documents
     _notices: MongoWakeups
 
     def __init__(self, connection: Connection, settings: MongoSettings) -> None:
@@ -176,20 +174,6 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
     async def read_clock(self) -> datetime | None:
         """The server's clock."""
         return await self._run(lambda connection: connection.read_clock())
-
-    async def scan(self, collection: str) -> AsyncIterator[Sequence[Document]]:
-        """See ``DocumentStore.scan``."""
-        check_name("collection", collection)
-        self._refuse_when_unusable()
-        async for page in documents.scan(self._connection, collection):
-            yield page
-            self._refuse_when_unusable()
-
-    async def read(self, collection: str, keys: Sequence[str]) -> dict[str, Document]:
-        """See ``DocumentStore.read``."""
-        check_names(collection, keys)
-        named = tuple(keys)
-        return await self._run(lambda connection: documents.read(connection, collection, named))
 
     async def write_each(self, writes: Sequence[DocumentWrite]) -> list[int | None]:
         """See ``DocumentStore.write_each``."""
