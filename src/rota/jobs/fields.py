@@ -21,6 +21,7 @@ from rota.jobs.record import HIGHEST_PRIORITY, JobId
 from rota.triggers.zone import to_utc
 
 LONGEST_NAME = 255
+LONGEST_QUOTED = 60
 MAX_DEPENDENCIES = 50
 
 QUEUE_PATTERN = "[a-zA-Z0-9_.:-]{1,64}"
@@ -48,7 +49,7 @@ def read_name(value: object, field: str = "name") -> str:
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidJobError(field, f"must have 1 to {LONGEST_NAME} characters, got {len(name)}")
     if not name.isprintable() and _UNPRINTABLE.search(name):
-        raise InvalidJobError(field, "must not hold control characters")
+        raise InvalidJobError(field, f"must not hold control characters, got {quote(name)}")
     return name
 
 
@@ -62,7 +63,8 @@ def read_plain_queue(value: object) -> str:
     """As ``read_queue``, with the names that specification 5 allows."""
     queue = require(str, value, "queue", "a text")
     if not is_plain_queue(queue):
-        raise InvalidJobError("queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _")
+        reason = "must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"
+        raise InvalidJobError("queue", f"{reason}, got {quote(queue)}")
     return queue
 
 
@@ -105,10 +107,11 @@ def read_instant(value: object, field: str) -> datetime:
     except InvalidJobError:
         raise
     except OverflowError as error:
-        raise InvalidJobError(field, "must be an instant of the calendar") from error
+        reason = f"must be an instant of the calendar, got {quote(str(value))}"
+        raise InvalidJobError(field, reason) from error
     except InvalidInputError as error:
         reason = "must be an instant with an offset from UTC, such as 2026-05-01T12:00:00Z"
-        raise InvalidJobError(field, reason) from error
+        raise InvalidJobError(field, f"{reason}, got {quote(str(value))}") from error
 
 
 def read_dependencies(value: object) -> tuple[JobId, ...]:
@@ -132,7 +135,8 @@ def read_id(value: object, field: str) -> JobId:
         value = str(value) if isinstance(value, UUID) else require(str, value, field, "a UUID")
     job_id = normalize_job_id(value)
     if job_id is None:
-        raise InvalidJobError(field, "must be a UUID, such as 01890a5d-ac96-774b-bcce-b302099a8057")
+        reason = "must be a UUID, such as 01890a5d-ac96-774b-bcce-b302099a8057"
+        raise InvalidJobError(field, f"{reason}, got {quote(value)}")
     return job_id
 
 
@@ -141,21 +145,26 @@ def read_id(value: object, field: str) -> JobId:
 @lru_cache(maxsize=1024)
 def _check_queue(queue: str) -> None:
     if not _QUEUE.fullmatch(queue):
-        raise InvalidJobError(
-            "queue", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _, ., : and -"
-        )
+        reason = "must be 1 to 64 of the characters a-z, A-Z, 0-9, _, ., : and -"
+        raise InvalidJobError("queue", f"{reason}, got {quote(queue)}")
 
 
 @lru_cache(maxsize=1024)
 def _check_word(word: str, field: str) -> None:
     if not _WORD.fullmatch(word):
-        raise InvalidJobError(
-            field, "must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"
-        )
+        reason = "must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"
+        raise InvalidJobError(field, f"{reason}, got {quote(word)}")
 
 
 def type_name(value: Any) -> str:
     return "nothing" if value is None else type(value).__name__
+
+
+def quote(value: object) -> str:
+    """Text as an error shows it: on one line and not too long. The type of anything else."""
+    if not isinstance(value, str):
+        return type_name(value)
+    return repr(value if len(value) <= LONGEST_QUOTED else f"{value[:LONGEST_QUOTED]}…")
 
 
 def short(number: int) -> str:

@@ -22,6 +22,7 @@ from rota.errors import (
 )
 from rota.jobs.codec import encode_job
 from rota.jobs.fields import (
+    quote,
     read_dependencies,
     read_flag,
     read_id,
@@ -113,6 +114,9 @@ def read_retry(value: Any) -> RetryPolicy:
     """The retry policy. A number is the number of attempts, with the usual delays."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = {"max_attempts": value}
+    if not isinstance(value, RetryPolicy | Mapping):
+        reason = "must be a number of attempts, a RetryPolicy or a mapping of its fields"
+        raise InvalidJobError("retry", f"{reason}, got {type_name(value)}")
     try:
         return read_retry_policy(value)
     except InvalidJobError as error:
@@ -128,15 +132,16 @@ def _policy_fields(value: object) -> dict[str, Any]:
         raise InvalidJobError("retry_policy", f"must be an object, got {type_name(value)}")
     for name in value:
         if name not in fields:
-            raise InvalidJobError(f"retry_policy.{str(name)[:40]}", "is not a field")
+            reason = f"is not a field; the fields are {', '.join(fields)}"
+            raise InvalidJobError(f"retry_policy.{str(name)[:40]}", reason)
     return fields | dict(value)
 
 
 def _read_strategy(value: object) -> BackoffStrategy:
     if isinstance(value, str) and value in BackoffStrategy.__members__:
         return BackoffStrategy[value]
-    names = ", ".join(BackoffStrategy.__members__)
-    raise InvalidJobError("retry_policy.backoff_strategy", f"must be one of {names}")
+    reason = f"must be one of {', '.join(BackoffStrategy.__members__)}, got {quote(value)}"
+    raise InvalidJobError("retry_policy.backoff_strategy", reason)
 
 
 def _read_ladder(value: object) -> tuple[int, ...]:
@@ -322,7 +327,7 @@ def _read_count(value: object) -> int | None:
 def _read_choice(value: object, field: str, choices: tuple[str, ...]) -> Any:
     if value is None or value in choices:
         return value
-    raise InvalidJobError(field, f"must be one of {', '.join(choices)}")
+    raise InvalidJobError(field, f"must be one of {', '.join(choices)}, got {quote(value)}")
 
 
 REQUEST_FIELDS = frozenset(JobRequest.__struct_fields__) - {"occurrence", "replaces"}

@@ -93,7 +93,7 @@ def test_a_program_may_name_what_a_mapping_may_not() -> None:
 
 
 def test_a_mapping_names_a_queue_as_specification_5_does_and_a_request_may_say_more() -> None:
-    rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"
+    rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _, got 'a-b'"
     assert refused(queue="a-b") == rule
     job = admit_job(JobRequest(name="Send", queue="a-b.c:d"), job_id=JOB_ID, now=NOW)
     assert job.queue == "a-b.c:d"

@@ -91,8 +91,14 @@ def test_a_job_can_be_sent_back_as_it_came(job: Job) -> None:
         ({"x" * 41: "green"}, f"{'x' * 40} is not a field of a job"),
         ({5: "green"}, "5 is not a field of a job"),
         ({"priority": 11}, "priority must be from 1 to 10, got 11"),
-        ({"queue": "a b"}, "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _"),
-        ({"kind": "a b"}, "kind must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -"),
+        (
+            {"queue": "a b"},
+            "queue must be 1 to 64 of the characters a-z, A-Z, 0-9 and _, got 'a b'",
+        ),
+        (
+            {"kind": "a b"},
+            "kind must be 1 to 200 of the characters a-z, A-Z, 0-9, _, ., : and -, got 'a b'",
+        ),
     ],
 )
 def test_a_fixed_field_cannot_be_amended(fields: dict[Any, Any], message: str) -> None:

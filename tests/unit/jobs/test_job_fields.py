@@ -44,11 +44,11 @@ def test_a_name_is_any_printable_text(name: str) -> None:
     [
         ("", "name must have 1 to 255 characters, got 0"),
         ("🌍" * 256, "name must have 1 to 255 characters, got 256"),
-        ("a\nb", "name must not hold control characters"),
-        ("a\x00", "name must not hold control characters"),
-        ("\x9b", "name must not hold control characters"),
-        ("\u2028", "name must not hold control characters"),
-        ("\ud800", "name must not hold control characters"),
+        ("a\nb", r"name must not hold control characters, got 'a\nb'"),
+        ("a\x00", r"name must not hold control characters, got 'a\x00'"),
+        ("\x9b", r"name must not hold control characters, got '\x9b'"),
+        ("\u2028", r"name must not hold control characters, got '\u2028'"),
+        ("\ud800", r"name must not hold control characters, got '\ud800'"),
         (None, "name must be a text, got nothing"),
         (5, "name must be a text, got int"),
     ],
@@ -62,8 +62,9 @@ def test_a_queue_is_a_short_word() -> None:
         assert read_queue(queue) == read_plain_queue(queue) == queue
     rule = "queue must be 1 to 64 of the characters a-z, A-Z, 0-9"
     for queue in ("", "a" * 65, "a b", "mail\n", "é", "٣", "a/b"):
-        assert refused(read_plain_queue, queue) == f"{rule} and _"
-        assert refused(read_queue, queue) == f"{rule}, _, ., : and -"
+        shown = repr(queue if len(queue) <= 60 else f"{queue[:60]}…")
+        assert refused(read_plain_queue, queue) == f"{rule} and _, got {shown}"
+        assert refused(read_queue, queue) == f"{rule}, _, ., : and -, got {shown}"
     assert refused(read_queue, None) == "queue must be a text, got nothing"
     assert refused(read_plain_queue, None) == "queue must be a text, got nothing"
 

@@ -11,6 +11,9 @@ from rota.errors import InvalidJobError
 from rota.jobs import BackoffStrategy, RetryPolicy
 from rota.jobs.validation import read_retry_policy
 
+STRATEGIES = "FIXED, LINEAR, EXPONENTIAL, LADDER"
+FIELDS = "max_attempts, backoff_strategy, base_delay_seconds, max_delay_seconds, ladder_seconds"
+
 
 def refused(value: Any) -> str:
     with pytest.raises(InvalidJobError) as refusal:
@@ -61,11 +64,11 @@ def test_missing_fields_take_their_defaults() -> None:
         ),
         (
             {"backoff_strategy": "SOMETIMES"},
-            "retry_policy.backoff_strategy must be one of FIXED, LINEAR, EXPONENTIAL, LADDER",
+            f"retry_policy.backoff_strategy must be one of {STRATEGIES}, got 'SOMETIMES'",
         ),
         (
             {"backoff_strategy": ["FIXED"]},
-            "retry_policy.backoff_strategy must be one of FIXED, LINEAR, EXPONENTIAL, LADDER",
+            f"retry_policy.backoff_strategy must be one of {STRATEGIES}, got list",
         ),
         (None, "retry_policy must be an object, got nothing"),
         ({"ladder_seconds": 5}, "retry_policy.ladder_seconds must be a list, got int"),
@@ -79,8 +82,8 @@ def test_missing_fields_take_their_defaults() -> None:
             {"ladder_seconds": [1, 0]},
             "retry_policy.ladder_seconds[1] must be from 1 to 604800, got 0",
         ),
-        ({"colour": 1}, "retry_policy.colour is not a field"),
-        ({5: 1}, "retry_policy.5 is not a field"),
+        ({"colour": 1}, f"retry_policy.colour is not a field; the fields are {FIELDS}"),
+        ({5: 1}, f"retry_policy.5 is not a field; the fields are {FIELDS}"),
         ("FIXED", "retry_policy must be an object, got str"),
     ],
 )
