@@ -314,7 +314,10 @@ class Executor:
         with in_flight():
             while not future.done():
                 await _wait_for_thread(future, attempt)
-        result = future.result()
+        try:
+            result = future.result()
+        except KeyboardInterrupt as error:  # the task's own: signals reach the main thread only
+            raise RuntimeError("The task raised KeyboardInterrupt") from error
         return await result if inspect.isawaitable(result) else result
 
     def _abandon(self, attempt: Attempt, result: Result = HANDED_BACK) -> None:

@@ -111,6 +111,17 @@ def test_an_interrupt_of_the_program_is_not_a_failure_of_the_job() -> None:
     assert (kept.attempt_count, kept.last_error) == (0, None)
 
 
+async def test_an_interrupt_that_a_thread_raises_itself_fails_the_attempt(shop: Workshop) -> None:
+    """Signals reach the main thread only: such a job would end every worker that meets it."""
+
+    def interrupt(_: Context) -> None:
+        raise KeyboardInterrupt
+
+    job = await run_one(shop, interrupt)
+    assert (job.status, job.attempt_count) == (JobStatus.READY, 1)
+    assert job.last_error == "RuntimeError: The task raised KeyboardInterrupt"
+
+
 async def test_a_runner_goes_on_after_a_handler_that_called_itself_cancelled(
     shop: Workshop,
 ) -> None:
