@@ -199,6 +199,19 @@ def test_a_day_in_hours_meets_another_hour_of_the_clock_in_summer() -> None:
     assert last == datetime(2024, 10, 26, 4, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("year", "day"), [(2024, 31), (2099, 29), (2101, 27), (2400, 26)])
+def test_an_hour_of_the_clock_that_only_summer_has_is_met_in_every_century(
+    year: int, day: int
+) -> None:
+    rule = parse_rrule(
+        "FREQ=HOURLY;INTERVAL=24;BYHOUR=10",
+        zone=LONDON,
+        start=datetime.fromisoformat("2024-01-01T09:00"),
+    )
+    found = rule.next_after(datetime(year, 1, 1, tzinfo=UTC))
+    assert found == datetime(year, 3, day, 9, tzinfo=UTC)
+
+
 def test_gap_and_fold_do_not_matter_to_elapsed_time() -> None:
     start = datetime(2024, 10, 26, 12, tzinfo=UTC)
     one = parse_rrule("FREQ=HOURLY", zone=LONDON, start=start, gap="skip", fold="both")
