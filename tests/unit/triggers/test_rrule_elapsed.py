@@ -270,6 +270,14 @@ def test_the_time_filter_gives_the_first_time_that_each_part_allows() -> None:
         assert times.first_from(time) == expected
 
 
+def test_a_time_filter_is_open_if_it_allows_every_second_of_a_day() -> None:
+    assert TimeFilter(Parts(Frequency.HOURLY)).is_open
+    assert TimeFilter(Parts(Frequency.HOURLY, minutes=(0,))).is_open  # below the frequency
+    assert not TimeFilter(Parts(Frequency.MINUTELY, minutes=(0,))).is_open
+    assert not TimeFilter(Parts(Frequency.HOURLY, hours=tuple(range(23)))).is_open
+    assert TimeFilter(Parts(Frequency.SECONDLY)).hours == tuple(range(24))
+
+
 @pytest.mark.parametrize("modulus", [7, 12, 30])
 def test_the_first_hit_is_the_first_one_of_all_steps(modulus: int) -> None:
     for step, low, length in product(range(1, 2 * modulus), range(modulus), range(modulus)):
