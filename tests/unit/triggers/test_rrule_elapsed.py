@@ -199,6 +199,19 @@ def test_a_day_in_hours_meets_another_hour_of_the_clock_in_summer() -> None:
     assert last == datetime(2024, 10, 26, 4, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("year", "day"), [(2024, 31), (2099, 29), (2101, 27), (2400, 26)])
+def test_an_hour_of_the_clock_that_only_summer_has_is_met_in_every_century(
+    year: int, day: int
+) -> None:
+    rule = parse_rrule(
+        "FREQ=HOURLY;INTERVAL=24;BYHOUR=10",
+        zone=LONDON,
+        start=datetime.fromisoformat("2024-01-01T09:00"),
+    )
+    found = rule.next_after(datetime(year, 1, 1, tzinfo=UTC))
+    assert found == datetime(year, 3, day, 9, tzinfo=UTC)
+
+
 def test_gap_and_fold_do_not_matter_to_elapsed_time() -> None:
     start = datetime(2024, 10, 26, 12, tzinfo=UTC)
     one = parse_rrule("FREQ=HOURLY", zone=LONDON, start=start, gap="skip", fold="both")
@@ -255,6 +268,14 @@ def test_the_time_filter_gives_the_first_time_that_each_part_allows() -> None:
     for time in range(0, 86_400, 7):
         expected = next((at for at in allowed if at >= time), None)
         assert times.first_from(time) == expected
+
+
+def test_a_time_filter_is_open_if_it_allows_every_second_of_a_day() -> None:
+    assert TimeFilter(Parts(Frequency.HOURLY)).is_open
+    assert TimeFilter(Parts(Frequency.HOURLY, minutes=(0,))).is_open  # below the frequency
+    assert not TimeFilter(Parts(Frequency.MINUTELY, minutes=(0,))).is_open
+    assert not TimeFilter(Parts(Frequency.HOURLY, hours=tuple(range(23)))).is_open
+    assert TimeFilter(Parts(Frequency.SECONDLY)).hours == tuple(range(24))
 
 
 @pytest.mark.parametrize("modulus", [7, 12, 30])

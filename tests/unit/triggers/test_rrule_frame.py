@@ -87,3 +87,23 @@ def test_changes_are_listed_from_the_first_second_up_to_but_without_the_last() -
     assert list(frame.transitions(SPRING, SPRING + 1)) == [(SPRING, 0, HOUR)]
     assert list(frame.transitions(SPRING + 1, AUTUMN)) == []
     assert list(frame.transitions(SPRING + 1, AUTUMN + 1)) == [(AUTUMN, HOUR, 0)]
+
+
+@pytest.mark.parametrize(
+    ("wall", "offset"),
+    [
+        (SPRING - 1, 0),
+        (SPRING, None),
+        (SPRING + HOUR - 1, None),
+        (SPRING + HOUR, HOUR),
+        (SPRING + LONGEST_SHIFT * 9, HOUR),
+        (AUTUMN - 1, HOUR),
+        (AUTUMN, None),
+        (AUTUMN + HOUR - 1, None),
+        (AUTUMN + HOUR, 0),
+    ],
+)
+def test_a_wall_time_has_one_offset_unless_a_gap_or_a_fold_has_it(
+    wall: int, offset: int | None
+) -> None:
+    assert a_frame(LONDON).plain_offset(wall) == offset

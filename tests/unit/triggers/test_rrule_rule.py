@@ -155,6 +155,25 @@ def test_added_dates_join_the_others_in_order() -> None:
     assert rule.previous_at(datetime(2023, 1, 5, tzinfo=UTC)) is None
 
 
+def test_a_step_over_years_may_land_on_the_last_day_a_rule_may_use() -> None:
+    last = datetime(9998, 12, 31, 9)  # noqa: DTZ001 - a wall time
+    rule = _rule("FREQ=DAILY;INTERVAL=1000", start=last - timedelta(days=1000))
+    begin = last.replace(tzinfo=UTC) - timedelta(days=999)
+    assert rule.next_after(begin) == last.replace(tzinfo=UTC)
+    assert rule.next_after(last.replace(tzinfo=UTC)) is None
+
+
+def test_an_added_date_at_the_very_end_of_a_list_is_in_it() -> None:
+    rule = _rule("RRULE:FREQ=DAILY;COUNT=1\nRDATE:20240105T120000")
+    added = datetime(2024, 1, 5, 12, tzinfo=UTC)
+    day = timedelta(days=1)
+    assert list(rule.between(added - day, added)) == [added]
+    assert list(rule.between(added - day, added - SECOND)) == []
+    assert list(rule.between(added, added + day)) == []
+    assert rule.previous_at(added) == added
+    assert rule.previous_at(added - SECOND) == datetime(2024, 1, 1, 9, tzinfo=UTC)
+
+
 def test_excluded_dates_are_taken_away_and_still_counted() -> None:
     rule = _rule(
         "RRULE:FREQ=DAILY;COUNT=5\n"

@@ -84,6 +84,7 @@ START = datetime.fromisoformat("2024-03-14T09:00")  # a Thursday
         ("FREQ=DAILY;COUNT=1", "Every day at 09:00, once"),
         ("FREQ=DAILY;UNTIL=20251231", "Every day at 09:00, until 31 December 2025"),
         ("FREQ=DAILY;UNTIL=20251231T180000", "Every day at 09:00, until 31 December 2025 18:00"),
+        ("FREQ=DAILY;UNTIL=20250102T183015", "Every day at 09:00, until 2 January 2025 18:30:15"),
         (
             "FREQ=DAILY;UNTIL=20251231T180030Z",
             "Every day at 09:00, until 31 December 2025 18:00:30 UTC",

@@ -182,3 +182,10 @@ def test_a_name_that_is_not_a_zone_is_refused(name: str) -> None:
 
 def test_a_zone_is_loaded_by_its_name() -> None:
     assert load_zone("Europe/London") is LONDON
+
+
+def test_offsets_that_are_equal_are_neither_a_gap_nor_a_fold() -> None:
+    assert (SPRING.is_gap, SPRING.is_fold) == (True, False)
+    assert (AUTUMN.is_gap, AUTUMN.is_fold) == (False, True)
+    level = Transition(SPRING.at, HOUR, HOUR)
+    assert (level.is_gap, level.is_fold) == (False, False)
