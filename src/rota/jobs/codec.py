@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import FieldInfo
 from msgspec.structs import fields as fields_of
 
+from rota.clock.protocol import to_utc
 from rota.errors import DamagedJobError, InvalidInputError
 from rota.jobs.record import Attempt, Job, RetryPolicy
-from rota.triggers.zone import to_utc
 
 Record = TypeVar("Record", Job, Attempt)
 

@@ -14,11 +14,11 @@ from uuid import UUID
 
 import msgspec
 
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError, InvalidJobError
 from rota.jobs.codec import parse_instant
 from rota.jobs.identity import normalize_job_id
 from rota.jobs.record import HIGHEST_PRIORITY, JobId
-from rota.triggers.zone import to_utc
 
 LONGEST_NAME = 255
 LONGEST_QUOTED = 60

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError
 from rota.jobs.record import JobId
-from rota.triggers.zone import to_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

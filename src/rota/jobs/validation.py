@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec.structs import replace
 
+from rota.clock.protocol import to_utc
 from rota.errors import (
     DependenciesFixedError,
     DependencyCycleError,
@@ -69,7 +70,7 @@ from rota.jobs.recurrence import (
 from rota.jobs.states import JobStatus
 from rota.triggers.cron import settle_zone
 from rota.triggers.rrule import parse_rrule
-from rota.triggers.zone import Fold, Gap, load_zone, to_utc
+from rota.triggers.zone import Fold, Gap, load_zone
 
 MAX_ATTEMPTS = 10
 LONGEST_BASE_DELAY = 300

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from rota.clock.protocol import to_utc
 from rota.errors import (
     InvalidConfigurationError,
     InvalidInputError,
     InvalidSignatureError,
     SecretNotFoundError,
 )
-from rota.triggers.zone import to_utc
 
 SIGNATURE_HEADER = "Rota-Signature"
 TOLERANCE = timedelta(minutes=5)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, to_utc
 from rota.errors import InvalidInputError
 from rota.jobs import Ending, Job, JobId, JobStatus, Recurrence
 from rota.jobs.recurrence import count_missed, is_skipped, occurrence_of, planned_start, series_of
@@ -35,7 +35,7 @@ from rota.ops.reasons import (
 from rota.ops.series import find_jobs_of
 from rota.policy.audit import AuditEntry
 from rota.rail.jobs import RailStore
-from rota.triggers.zone import instants_of, to_utc
+from rota.triggers.zone import instants_of
 
 _KEPT = "Runs that old are not kept, or were never recorded."
 

@@ -12,9 +12,9 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from rota.clock.protocol import to_utc
 from rota.errors import invalid
 from rota.jobs.record import Instant, Job, JobId
-from rota.triggers.zone import to_utc
 
 RECHECK_FOR = timedelta(minutes=5)
 """How long a job waits for a gate that does not know when it opens."""

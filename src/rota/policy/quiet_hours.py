@@ -8,10 +8,11 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
+from rota.clock.protocol import to_utc
 from rota.errors import invalid
 from rota.jobs.record import Job
 from rota.policy.gates import OPEN, Closed, Verdict, require
-from rota.triggers.zone import to_utc, transitions_between, wall_time
+from rota.triggers.zone import transitions_between, wall_time
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """The names of the weekdays, at the positions of ``date.weekday()``."""

@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
+from rota.clock.protocol import to_utc
 from rota.errors import CronCalculationError, InvalidCronExpressionError, invalid
 from rota.triggers.cron import parse_cron
 from rota.triggers.cron_fields import NEVER_HAPPENS
-from rota.triggers.zone import LONGEST_SHIFT, to_utc
+from rota.triggers.zone import LONGEST_SHIFT
 
 _NO_TIME = timedelta(0)
 _NO_INTERVAL = (None, "", False, 0)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, to_utc
 from rota.clock.system import SystemClock
 from rota.errors import DamagedJobError, StaleVersionError
 from rota.fleet.identity import make_process_name
@@ -42,7 +42,7 @@ from rota.poller.protocol import JobUpdate, PolledJob
 from rota.stores.documents import find_document
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 from rota.triggers.cron import parse_cron, settle_zone
-from rota.triggers.zone import load_zone, to_utc
+from rota.triggers.zone import load_zone
 
 
 def wakes_at(job: Job) -> datetime | None:

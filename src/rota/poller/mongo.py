@@ -14,10 +14,9 @@ from typing import Any, TypedDict, Unpack
 from msgspec import UNSET
 
 from rota.clock.idle import in_flight
-from rota.clock.protocol import END_OF_TIME
+from rota.clock.protocol import END_OF_TIME, to_utc
 from rota.errors import MissingExtraError, StoreError, StoreUnavailableError, invalid
 from rota.poller.protocol import JobUpdate, PolledJob
-from rota.triggers.zone import to_utc
 
 try:
     from bson.codec_options import DatetimeConversion

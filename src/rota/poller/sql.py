@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from msgspec import UNSET
 
 from rota.clock.idle import in_flight
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError, MissingExtraError, StoreError, StoreUnavailableError
 from rota.poller.protocol import JobUpdate, PolledJob
 from rota.stores.statements import Statements
-from rota.triggers.zone import to_utc
 
 try:
     import asyncpg

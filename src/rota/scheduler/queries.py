@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, to_utc
 from rota.errors import CronCalculationError, InvalidCronExpressionError, TaskNotRegisteredError
 from rota.scheduler.history import TaskRun, read_history
 from rota.scheduler.orders import find_pause, list_paused
@@ -31,7 +31,7 @@ from rota.scheduler.storage import BrokenRecord, find_tasks, scan_tasks
 from rota.scheduler.task import TaskPause, TaskState, decide_start
 from rota.stores.protocol import DocumentStore
 from rota.triggers.cron import Cron, CronTrigger, parse_stored_cron
-from rota.triggers.zone import Fold, instants_of, to_utc, wall_time
+from rota.triggers.zone import Fold, instants_of, wall_time
 
 OCCURRENCES_SHOWN = 5
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)

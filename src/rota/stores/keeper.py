@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from rota.clock.protocol import to_utc
 from rota.errors import StoreUnavailableError
 from rota.stores.protocol import HeldLease
-from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")
 Handle = TypeVar("Handle")

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rota.clock.protocol import to_utc
 from rota.stores.documents import decode_body
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 from rota.telemetry.counters import OTHER, Counter, Durations
-from rota.triggers.zone import to_utc
 
 BOUNDS_MS: tuple[float, ...] = (
     1, 2.5, 5, 10, 25, 50, 100, 250, 500,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError
-from rota.triggers.zone import nearest_utc, to_utc
+from rota.triggers.zone import nearest_utc
 
 
 @dataclass(frozen=True, slots=True)

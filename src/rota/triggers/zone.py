@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rota.clock.protocol import to_utc as to_utc  # noqa: PLC0414 - offered beside wall times
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError, InvalidZoneError
 
 Gap = Literal["skip", "shift"]

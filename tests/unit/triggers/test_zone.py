@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError, InvalidZoneError
 from rota.triggers.zone import (
     Fold,
@@ -14,7 +15,6 @@ from rota.triggers.zone import (
     Transition,
     instants_of,
     load_zone,
-    to_utc,
     transition_around,
     transitions_between,
     wall_time,

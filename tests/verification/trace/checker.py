@@ -54,7 +54,8 @@ from tests.verification.trace.judge.runs import judge_end, judge_start
 from tests.verification.trace.judge.timeline import Timeline
 from tests.verification.trace.report import Verdict
 
-from rota.triggers.zone import Fold, to_utc
+from rota.clock.protocol import to_utc
+from rota.triggers.zone import Fold
 
 REPLICA_TOLERANCE = Tolerance(
     after_crash=timedelta(seconds=30),

@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from rota.clock.protocol import to_utc
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit
 from rota.jobs.retention import Expiry
 from rota.stores.calls import Calls, Groups
@@ -43,7 +44,6 @@ from rota.stores.protocol import (
     checked,
     expiry_key,
 )
-from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")
 Handle = TypeVar("Handle")

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
+from rota.clock.protocol import to_utc
 from rota.errors import UnsupportedConnectionError
 from rota.jobs import (
     Attempt,
@@ -61,7 +62,6 @@ from rota.stores.protocol import (
 )
 from rota.stores.survey import SURVEYED, survey_jobs
 from rota.stores.wakeups import Wakeups
-from rota.triggers.zone import to_utc
 
 Answer = TypeVar("Answer")
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pymongo import MongoClient, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
+from rota.clock.protocol import to_utc
 from rota.jobs import Job, JobId
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
@@ -43,7 +44,6 @@ from rota.stores.protocol import (
     LeaseRequest,
     is_chosen,
 )
-from rota.triggers.zone import to_utc
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from pymongo.errors import PyMongoError
 
+from rota.clock.protocol import to_utc
 from rota.errors import DamagedJobError, UnsupportedConnectionError
 from rota.jobs import Change, Job, JobId
 from rota.jobs.retention import Expiry
@@ -36,7 +37,6 @@ from rota.stores.protocol import (
     Record,
     checked,
 )
-from rota.triggers.zone import to_utc
 
 Answer = TypeVar("Answer")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
+from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job
 from rota.stores.keeper import keeper_on
 from rota.stores.kernel.records import check_ids, check_job_ids
@@ -30,7 +31,6 @@ from rota.stores.protocol import (
     checked,
 )
 from rota.stores.rows import Row, made_ready
-from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")
 

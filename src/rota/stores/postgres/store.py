@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job
 from rota.stores.calls import Groups
 from rota.stores.keeper import keeper_on
@@ -40,7 +41,6 @@ from rota.stores.protocol import (
     Record,
     checked,
 )
-from rota.triggers.zone import to_utc
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError
 from rota.jobs import Change, Job, JobStatus
 from rota.jobs.retention import Expiry
@@ -41,7 +42,6 @@ from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import in_doubt_if
 from rota.stores.redis.unit import carry_out, finish_intent, insert_unseen
 from rota.stores.redis.wakeups import Notices
-from rota.triggers.zone import to_utc
 
 COMPLETE = load_script("complete")
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, to_utc
 from rota.errors import (
     DuplicateJobError,
     RotaError,
@@ -64,7 +64,6 @@ from rota.stores.shards.members import Members
 from rota.stores.shards.placement import Placement
 from rota.stores.shards.places import Places
 from rota.stores.shards.view import PlacementView, check_connection, join
-from rota.triggers.zone import to_utc
 
 _TAKEN = "its id is taken by another job"
 _NARROWEST = (Reach.PROCESS, Reach.HOST, Reach.NETWORK)

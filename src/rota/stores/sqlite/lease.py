@@ -11,6 +11,7 @@ from datetime import datetime
 
 import apsw
 
+from rota.clock.protocol import to_utc
 from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId
 from rota.jobs.record import HIGHEST_PRIORITY
@@ -31,7 +32,6 @@ from rota.stores.sqlite.connection import SqliteSettings, open_beside, transacti
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.session import Session, finish
 from rota.stores.sqlite.translation import translated
-from rota.triggers.zone import to_utc
 
 MOST_MARKED_DUE = 10_000
 """How many jobs one lease marks as due, the longest due first.

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job, JobId
 from rota.stores.kernel.limits import counts_running
 from rota.stores.kernel.settlement import check_paths
@@ -45,7 +46,6 @@ from rota.stores.sqlite.unit import (
     load,
 )
 from rota.stores.wakeups import Wakeups
-from rota.triggers.zone import to_utc
 
 Answer = TypeVar("Answer")
 
