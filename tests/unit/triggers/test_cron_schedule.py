@@ -143,3 +143,14 @@ def test_a_stored_text_is_read_in_its_dialect_else_in_the_extended_one() -> None
     assert parse_stored_cron("@daily") == parse_cron("@daily", "extended")
     with pytest.raises(InvalidCronExpressionError, match="exactly 5 fields"):
         parse_stored_cron("soon")
+
+
+def test_a_day_that_february_lacks_is_in_march_also_in_a_leap_year() -> None:
+    for year in (2023, 2024):
+        found = parse_cron("0 0 30 * *").next_after(datetime(year, 2, 1, tzinfo=UTC), UTC)
+        assert found == datetime(year, 3, 30, tzinfo=UTC)
+
+
+def test_an_earlier_month_of_the_first_year_is_found() -> None:
+    found = parse_cron("0 0 1 2 *").previous_at(datetime(1, 5, 15, tzinfo=UTC), UTC)
+    assert found == datetime(1, 2, 1, tzinfo=UTC)
