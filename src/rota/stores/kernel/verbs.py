@@ -384,7 +384,7 @@ class SqlVerbs(ServerVerbs[Handle]):
         """See ``TransactionalStore.read_within``."""
         check_names(collection, keys)
         with self._joined(connection) as handle:
-            return await self._documents.read_documents(handle, collection, keys)
+            return await self._documents.read_documents(handle, collection, tuple(keys))
 
     async def write_within(self, connection: Any, writes: Sequence[DocumentWrite]) -> None:
         """See ``TransactionalStore.write_within``."""

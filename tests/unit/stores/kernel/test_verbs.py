@@ -149,7 +149,7 @@ async def test_documents_are_read_alone_or_in_the_transaction_of_a_caller() -> N
     assert await store.read("tasks", ["a"]) == found
     assert await store.read_within("connection", "tasks", ["a"]) == found
     await store.write_within("connection", [write])
-    read = ("read_documents", "tasks", ["a"])
+    read = ("read_documents", "tasks", ("a",))
     assert store.asked == [read, read, ("write_all", (write,))]
 
 
