@@ -115,8 +115,7 @@ class Groups(Generic[Item, Result]):
         self._unanswered.add(answer)
         answer.add_done_callback(self._unanswered.discard)
         if self._busy_count < GROUP_COUNT:
-            self._busy_count += 1
-            self._calls.start(self._serve)
+            self._start()
         return await answer
 
     async def finish(self) -> None:
@@ -124,22 +123,29 @@ class Groups(Generic[Item, Result]):
         if self._unanswered:
             await asyncio.wait(self._unanswered)
 
-    async def _serve(self) -> None:
-        try:
+    def _start(self) -> None:
+        self._busy_count += 1
+        self._calls.start(self._serve).add_done_callback(self._end)
+
+    def _end(self, serving: "Task[None]") -> None:
+        self._busy_count -= 1
+        if serving.cancelled():  # perhaps before it began: the loop itself is ending
             while self._waiting:
-                await self._answer_group(self._take_group())
-        finally:
-            self._busy_count -= 1
+                self._waiting.popleft().answer.cancel()
+        elif self._waiting:  # they came meanwhile, or it failed
+            self._start()
+
+    async def _serve(self) -> None:
+        while self._waiting:
+            await self._answer_group(self._take_group())
 
     async def _answer_group(self, group: "Sequence[_Waiting[Item, Result]]") -> None:
         try:
-            outcomes = await self._write_group(group)
-        except asyncio.CancelledError:  # the loop itself is ending
+            for one, outcome in zip(group, await self._write_group(group), strict=True):
+                _settle(one.answer, outcome)
+        finally:
             for one in group:
-                one.answer.cancel()
-            raise
-        for one, outcome in zip(group, outcomes, strict=True):
-            _settle(one.answer, outcome)
+                one.answer.cancel()  # without an outcome, its caller would wait for ever
 
     def _take_group(self) -> "list[_Waiting[Item, Result]]":
         group = [self._waiting.popleft()]
