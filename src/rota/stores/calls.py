@@ -83,6 +83,11 @@ class _Waiting(NamedTuple, Generic[Item, Result]):
     answer: "Future[Result]"
 
 
+def is_about_none(_: Exception) -> bool:
+    """A store that is not available is so for all items."""
+    return False
+
+
 class Groups(Generic[Item, Result]):
     """Writes the items of any number of callers together; none fails because of another.
 
@@ -98,7 +103,7 @@ class Groups(Generic[Item, Result]):
         calls: Calls,
         write: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         most: int,
-        is_about_one: Callable[[Exception], bool] = lambda _: False,
+        is_about_one: Callable[[Exception], bool] = is_about_none,
     ) -> None:
         self._calls = calls
         self._write = write

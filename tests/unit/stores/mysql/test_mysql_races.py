@@ -221,3 +221,13 @@ async def test_many_that_create_the_same_documents_together_never_meet_a_deadloc
     for number in range(5):
         made = await asyncio.gather(*(create(each, number) for each in (store, elsewhere) * 4))
         assert sum(made) == 1
+
+
+async def test_a_job_that_the_server_refuses_takes_no_other_down(store: MysqlStore) -> None:
+    refused = a_job(priority=1 << 40)
+    jobs = [a_job(), refused, a_job()]
+    answers = await asyncio.gather(
+        *(store.insert([job], NOW) for job in jobs), return_exceptions=True
+    )
+    assert [isinstance(answer, StoreUnavailableError) for answer in answers] == [False, True, False]
+    assert (await store.get("default", [job.id for job in jobs])).keys() == {jobs[0].id, jobs[2].id}
