@@ -81,6 +81,7 @@ class _Waiting(NamedTuple, Generic[Item, Result]):
     item: Item
     size: int
     answer: "Future[Result]"
+    since: float
 
 
 def is_about_none(_: Exception) -> bool:
@@ -95,7 +96,8 @@ class Groups(Generic[Item, Result]):
     and a wait for the disk, with one item or a thousand. Items of one moment are a group, and so
     are those that come while all groups are busy. A group has at most the size ``most``, or one
     item. If ``write`` fails, each item is written alone, unless the store is not available and
-    ``is_about_one`` does not know better.
+    ``is_about_one`` does not know better. Then items that have waited since before it was tried
+    fail too: otherwise callers would wait the longer for a server, the more of them there are.
     """
 
     def __init__(
@@ -115,8 +117,9 @@ class Groups(Generic[Item, Result]):
 
     async def run(self, item: Item, size: int = 1) -> Result:
         """The answer of ``write`` for this item; cancelling stops only the waiting."""
-        answer: Future[Result] = get_running_loop().create_future()
-        self._waiting.append(_Waiting(item, size, answer))
+        loop = get_running_loop()
+        answer: Future[Result] = loop.create_future()
+        self._waiting.append(_Waiting(item, size, answer, loop.time()))
         self._unanswered.add(answer)
         answer.add_done_callback(self._unanswered.discard)
         if self._busy_count < GROUP_COUNT:
@@ -164,10 +167,14 @@ class Groups(Generic[Item, Result]):
         self, group: "Sequence[_Waiting[Item, Result]]"
     ) -> Sequence[Result | Exception]:
         """One outcome for each item."""
+        began_at = get_running_loop().time()
         try:
             return await self._write([one.item for one in group])
         except Exception as error:  # noqa: BLE001 - passed on to the callers
-            if len(group) > 1 and self._is_worth_a_look(error):
+            if not self._is_worth_a_look(error):
+                while self._waiting and self._waiting[0].since <= began_at:
+                    _settle(self._waiting.popleft().answer, _copy(error))
+            elif len(group) > 1:
                 return [outcome for one in group for outcome in await self._write_group([one])]
             return [_copy(error) for _ in group]
 

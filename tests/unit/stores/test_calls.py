@@ -153,6 +153,21 @@ async def test_a_store_that_is_away_is_asked_once_and_each_caller_has_its_own_er
     ] * 3
 
 
+async def test_items_that_waited_while_a_store_was_tried_in_vain_are_not_tried_after_it() -> None:
+    desk = Desk(StoreUnavailableError("away"), most=1)
+    desk.open.clear()
+    callers = []
+    for number in [*[13] * 2 * GROUP_COUNT, 5]:
+        callers.append(asyncio.create_task(desk.asked.run(number)))
+        await turn()
+        await turn()
+    desk.open.set()
+    outcomes = await asyncio.gather(*callers, return_exceptions=True)
+    assert list(map(type, outcomes)) == [StoreUnavailableError] * len(callers)
+    assert desk.groups == [[13]] * (GROUP_COUNT + 1)
+    assert await desk.asked.run(5) == 10
+
+
 async def test_an_item_whose_caller_is_cancelled_is_written() -> None:
     desk = Desk()
     desk.open.clear()
