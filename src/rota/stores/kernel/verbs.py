@@ -335,9 +335,13 @@ class SingleInserts(ClosableStore):
         """See ``JobStore.insert``."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(jobs)
-        if len(asked) == 1 and asked[0].idempotency_key is None and not asked[0].dependencies:
+        if self._goes_with_others(asked):
             return [await self._singles.run((asked[0], now))]
         return await self._insert(asked, now)
+
+    def _goes_with_others(self, jobs: Sequence[Job]) -> bool:
+        """Whether to insert it together with the jobs of other callers."""
+        return len(jobs) == 1 and jobs[0].idempotency_key is None and not jobs[0].dependencies
 
     async def close(self) -> None:
         """See ``ClosableStore.close``."""
