@@ -81,6 +81,12 @@ class _Waiting(NamedTuple, Generic[Item, Result]):
     item: Item
     size: int
     answer: "Future[Result]"
+    since: float
+
+
+def is_about_none(_: Exception) -> bool:
+    """A store that is not available is so for all items."""
+    return False
 
 
 class Groups(Generic[Item, Result]):
@@ -90,7 +96,8 @@ class Groups(Generic[Item, Result]):
     and a wait for the disk, with one item or a thousand. Items of one moment are a group, and so
     are those that come while all groups are busy. A group has at most the size ``most``, or one
     item. If ``write`` fails, each item is written alone, unless the store is not available and
-    ``is_about_one`` does not know better.
+    ``is_about_one`` does not know better. Then items that have waited since before it was tried
+    fail too: otherwise callers would wait the longer for a server, the more of them there are.
     """
 
     def __init__(
@@ -98,7 +105,7 @@ class Groups(Generic[Item, Result]):
         calls: Calls,
         write: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         most: int,
-        is_about_one: Callable[[Exception], bool] = lambda _: False,
+        is_about_one: Callable[[Exception], bool] = is_about_none,
     ) -> None:
         self._calls = calls
         self._write = write
@@ -110,13 +117,13 @@ class Groups(Generic[Item, Result]):
 
     async def run(self, item: Item, size: int = 1) -> Result:
         """The answer of ``write`` for this item; cancelling stops only the waiting."""
-        answer: Future[Result] = get_running_loop().create_future()
-        self._waiting.append(_Waiting(item, size, answer))
+        loop = get_running_loop()
+        answer: Future[Result] = loop.create_future()
+        self._waiting.append(_Waiting(item, size, answer, loop.time()))
         self._unanswered.add(answer)
         answer.add_done_callback(self._unanswered.discard)
         if self._busy_count < GROUP_COUNT:
-            self._busy_count += 1
-            self._calls.start(self._serve)
+            self._start()
         return await answer
 
     async def finish(self) -> None:
@@ -124,22 +131,29 @@ class Groups(Generic[Item, Result]):
         if self._unanswered:
             await asyncio.wait(self._unanswered)
 
-    async def _serve(self) -> None:
-        try:
+    def _start(self) -> None:
+        self._busy_count += 1
+        self._calls.start(self._serve).add_done_callback(self._end)
+
+    def _end(self, serving: "Task[None]") -> None:
+        self._busy_count -= 1
+        if serving.cancelled():  # perhaps before it began: the loop itself is ending
             while self._waiting:
-                await self._answer_group(self._take_group())
-        finally:
-            self._busy_count -= 1
+                self._waiting.popleft().answer.cancel()
+        elif self._waiting:  # they came meanwhile, or it failed
+            self._start()
+
+    async def _serve(self) -> None:
+        while self._waiting:
+            await self._answer_group(self._take_group())
 
     async def _answer_group(self, group: "Sequence[_Waiting[Item, Result]]") -> None:
         try:
-            outcomes = await self._write_group(group)
-        except asyncio.CancelledError:  # the loop itself is ending
+            for one, outcome in zip(group, await self._write_group(group), strict=True):
+                _settle(one.answer, outcome)
+        finally:
             for one in group:
-                one.answer.cancel()
-            raise
-        for one, outcome in zip(group, outcomes, strict=True):
-            _settle(one.answer, outcome)
+                one.answer.cancel()  # without an outcome, its caller would wait for ever
 
     def _take_group(self) -> "list[_Waiting[Item, Result]]":
         group = [self._waiting.popleft()]
@@ -153,10 +167,14 @@ class Groups(Generic[Item, Result]):
         self, group: "Sequence[_Waiting[Item, Result]]"
     ) -> Sequence[Result | Exception]:
         """One outcome for each item."""
+        began_at = get_running_loop().time()
         try:
             return await self._write([one.item for one in group])
         except Exception as error:  # noqa: BLE001 - passed on to the callers
-            if len(group) > 1 and self._is_worth_a_look(error):
+            if not self._is_worth_a_look(error):
+                while self._waiting and self._waiting[0].since <= began_at:
+                    _settle(self._waiting.popleft().answer, _copy(error))
+            elif len(group) > 1:
                 return [outcome for one in group for outcome in await self._write_group([one])]
             return [_copy(error) for _ in group]
 

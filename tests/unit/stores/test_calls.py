@@ -153,6 +153,21 @@ async def test_a_store_that_is_away_is_asked_once_and_each_caller_has_its_own_er
     ] * 3
 
 
+async def test_items_that_waited_while_a_store_was_tried_in_vain_are_not_tried_after_it() -> None:
+    desk = Desk(StoreUnavailableError("away"), most=1)
+    desk.open.clear()
+    callers = []
+    for number in [*[13] * 2 * GROUP_COUNT, 5]:
+        callers.append(asyncio.create_task(desk.asked.run(number)))
+        await turn()
+        await turn()
+    desk.open.set()
+    outcomes = await asyncio.gather(*callers, return_exceptions=True)
+    assert list(map(type, outcomes)) == [StoreUnavailableError] * len(callers)
+    assert desk.groups == [[13]] * (GROUP_COUNT + 1)
+    assert await desk.asked.run(5) == 10
+
+
 async def test_an_item_whose_caller_is_cancelled_is_written() -> None:
     desk = Desk()
     desk.open.clear()
@@ -173,3 +188,54 @@ async def test_finishing_waits_for_items_that_wait_for_their_turn() -> None:
     await desk.asked.finish()
     assert sum(map(len, desk.groups)) == 20
     await asyncio.gather(*callers)
+
+
+async def test_groups_that_end_before_they_began_do_not_count_as_busy() -> None:
+    desk = Desk()
+    callers = [asyncio.create_task(desk.asked.run(number)) for number in range(GROUP_COUNT)]
+    await turn()
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.wait(callers)
+    assert all(caller.cancelled() for caller in callers)
+    async with asyncio.timeout(5):
+        assert await desk.asked.run(7) == 14
+    assert desk.groups == [[7]]
+
+
+class Ended(BaseException):
+    """Not an error that a caller handles."""
+
+
+async def test_a_group_without_an_outcome_leaves_no_caller_waiting() -> None:
+    async def write(numbers: Sequence[int]) -> Sequence[int]:
+        if 13 in numbers:
+            raise Ended
+        return numbers
+
+    calls = Calls()
+    asked = Groups(calls, write, 1)
+    callers = [asyncio.create_task(asked.run(each)) for each in [*[13] * GROUP_COUNT, 5, 6]]
+    await turn()
+    ended = await asyncio.gather(*calls._running, return_exceptions=True)
+    assert list(map(type, ended)) == [Ended] * GROUP_COUNT
+    async with asyncio.timeout(5):
+        await asyncio.wait(callers)
+    assert [caller.cancelled() for caller in callers] == [True] * GROUP_COUNT + [False] * 2
+    assert [caller.result() for caller in callers[GROUP_COUNT:]] == [5, 6]
+
+
+async def test_a_group_with_too_few_answers_leaves_no_caller_waiting() -> None:
+    async def write(numbers: Sequence[int]) -> Sequence[int]:
+        return numbers[:1]
+
+    calls = Calls()
+    asked = Groups(calls, write, 100)
+    callers = [asyncio.create_task(asked.run(each)) for each in (1, 2)]
+    await turn()
+    ended = await asyncio.gather(*calls._running, return_exceptions=True)
+    assert ValueError in map(type, ended)
+    async with asyncio.timeout(5):
+        await asyncio.wait(callers)
+    assert callers[0].result() == 1
+    assert callers[1].cancelled()

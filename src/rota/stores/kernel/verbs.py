@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rota.clock.protocol import to_utc
 from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit
 from rota.jobs.retention import Expiry
-from rota.stores.calls import Calls, Groups
+from rota.stores.calls import Calls, Groups, is_about_none
 from rota.stores.kernel import edits
 from rota.stores.kernel.records import JobPortion, check_portion, walk
 from rota.stores.kernel.unit import Plan
@@ -326,16 +326,22 @@ class SingleInserts(ClosableStore):
     async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """Store all of these jobs or none."""
 
-    def _group_singles(self, calls: Calls) -> None:
-        self._singles = Groups(calls, self._insert_together, MOST_TOGETHER)
+    def _group_singles(
+        self, calls: Calls, is_about_one: Callable[[Exception], bool] = is_about_none
+    ) -> None:
+        self._singles = Groups(calls, self._insert_together, MOST_TOGETHER, is_about_one)
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(jobs)
-        if len(asked) == 1 and asked[0].idempotency_key is None and not asked[0].dependencies:
+        if self._goes_with_others(asked):
             return [await self._singles.run((asked[0], now))]
         return await self._insert(asked, now)
+
+    def _goes_with_others(self, jobs: Sequence[Job]) -> bool:
+        """Whether to insert it together with the jobs of other callers."""
+        return len(jobs) == 1 and jobs[0].idempotency_key is None and not jobs[0].dependencies
 
     async def close(self) -> None:
         """See ``ClosableStore.close``."""

@@ -87,6 +87,10 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
                 return inserted
         return await self._run_plan(lambda: edits.insert(jobs, now))
 
+    def _goes_with_others(self, jobs: Sequence[Job]) -> bool:
+        """Not behind a mongos: a shard that is away must not keep out the tenants of others."""
+        return not self._connection.is_routed and super()._goes_with_others(jobs)
+
     async def _insert_plain(self, jobs: Sequence[Job], now: datetime) -> list[Inserted] | None:
         """Native path: insert jobs without dependencies, without a look at what exists.
 

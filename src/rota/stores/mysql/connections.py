@@ -102,6 +102,11 @@ def translated(label: str) -> Iterator[None]:
         ) from error
 
 
+def is_about_values(error: Exception) -> bool:
+    """Whether it is about the values of one call, rather than about the server."""
+    return isinstance(error.__cause__, errors.DataError)
+
+
 def escape(connection: Any, value: Any) -> str:
     """A value as the server reads it; a tuple as ``(a, b)``, a list as ``a, b`` without an end."""
     if isinstance(value, list | tuple):

@@ -56,12 +56,15 @@ def replay(batch: Batch, rest: Iterator[DocumentWrite]) -> Iterator[DocumentWrit
 async def _apply(session: Session, writes: Sequence[DocumentWrite]) -> Versions:
     """Apply the writes that are current.
 
-    What a write expects to be absent is first created, with a version that no document has: until
-    the transaction ends, no other program can create it.
+    What exists is locked first: others that write the same wait, instead of meeting in a deadlock.
+    What a write expects to be absent is created, with a version that no document has: until the
+    transaction ends, no other program can create it.
     """
-    absent = {write[:2] for write in writes if write.expected is None}
-    await session.write(QUERIES.create_documents, [(*name, 0, b"") for name in sorted(absent)])
     locked = await lock(session, {write[:2] for write in writes})
+    absent = {write[:2] for write in writes if write.expected is None} - locked.keys()
+    await session.write(QUERIES.create_documents, [(*name, 0, b"") for name in sorted(absent)])
+    if absent:
+        locked |= await lock(session, absent)
     before = {name: version for name, version in locked.items() if version}
     versions, current = decide_writes(writes, before)
     kept = [

@@ -15,7 +15,13 @@ from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
 from rota.stores.mysql import documents, lease, unit
 from rota.stores.mysql.address import MysqlSettings
-from rota.stores.mysql.connections import Database, Session, statements_on, translated
+from rota.stores.mysql.connections import (
+    Database,
+    Session,
+    is_about_values,
+    statements_on,
+    translated,
+)
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.mysql.read import Reads
 from rota.stores.mysql.schema import open_database
@@ -56,7 +62,7 @@ class MysqlStore(SingleInserts, SqlVerbs[Session]):
         self._database = database
         self._settings = settings
         self._notices = Notices(database)
-        self._group_singles(database.calls)
+        self._group_singles(database.calls, is_about_values)
 
     @classmethod
     async def open(cls, settings: MysqlSettings) -> Self:

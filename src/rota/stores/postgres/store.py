@@ -69,7 +69,7 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
         self._settings = settings
         write = partial(documents.write_calls, database)
         self._writes = Groups(database.calls, write, documents.MOST_AT_ONCE, is_about_values)
-        self._group_singles(database.calls)
+        self._group_singles(database.calls, is_about_values)
         self._notices = Notices(database, settings)
         self._cursors = Cursors()
         self._fast_path = lease.FastPath()

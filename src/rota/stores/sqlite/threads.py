@@ -178,16 +178,15 @@ class Writer:
         False if the statement changes nothing, the file is closed, or another thread writes: a
         call that joins the others in the writer's thread then shares their transaction.
         """
-        if not self._lock.acquire(blocking=False):
+        if self._lock.locked():
             return False
-        try:
+        with self._lock:  # a signal after a call of acquire() would leave it locked for ever
             if self._is_closed:
                 return False
-            return self._write(statement, row)
-        except apsw.Error as error:
-            raise translate(error, self._path) from error
-        finally:
-            self._lock.release()
+            try:
+                return self._write(statement, row)
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
 
     def _write(self, statement: str, row: Row) -> bool:
         self._cursor.execute(statement, row)

@@ -1,5 +1,6 @@
 """How often the server is asked: by the batch, not by the job."""
 
+import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -52,6 +53,19 @@ def _count(overheard: Overheard) -> Counter[str]:
     """Without wake-ups, which are sent beside the caller."""
     commands = (each for each in overheard.commands if each.get("insert") != WAKEUPS)
     return Counter(next(iter(command)) for command in commands)
+
+
+@pytest.mark.parametrize("is_routed", [False, True])
+async def test_single_jobs_of_one_moment_go_together_but_not_behind_a_mongos(
+    mongo_url: str, overheard: Overheard, *, is_routed: bool
+) -> None:
+    """There a shard that is away would keep out the tenants of the others."""
+    async with await open_mongo(mongo_url) as store:
+        store._connection.is_routed = is_routed
+        overheard.clear()
+        await asyncio.gather(*(store.insert([a_job()], NOW) for _ in range(5)))
+        expected = {"insert": 5} if is_routed else {"insert": 1, "commitTransaction": 1}
+        assert _count(overheard) == expected
 
 
 async def test_a_single_job_is_inserted_without_a_transaction(

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -50,6 +51,30 @@ async def test_one_of_many_that_create_the_same_document_succeeds(
         write = DocumentWrite("c", f"key {number}", None, b"x")
         made = await asyncio.gather(*(each.write_each([write]) for each in (store, elsewhere) * 4))
         assert Counter(version for (version,) in made) == {1: 1, None: 7}
+
+
+async def test_writers_of_old_and_new_documents_get_an_answer(
+    store: MysqlStore, elsewhere: MysqlStore
+) -> None:
+    """They meet in deadlocks if they do not lock what exists first, in one order."""
+
+    async def write(place: MysqlStore, random: Random) -> None:
+        for _ in range(60):
+            keys = random.sample(["a", "b", "c", "d", "e", "f"], random.randint(1, 4))
+            found = await place.read("c", keys)
+            versions = {key: found[key].version if key in found else None for key in keys}
+            await place.write_each(
+                [
+                    DocumentWrite(
+                        *("c", key, random.choice([version, version, None, 1])),
+                        random.choice([None, b"x", b"x"]),
+                    )
+                    for key, version in versions.items()
+                ]
+            )
+
+    places = (store, elsewhere) * 4
+    await asyncio.gather(*(write(place, Random(n)) for n, place in enumerate(places)))
 
 
 async def test_eight_workers_drain_a_queue_with_dependents_once_each(
@@ -196,3 +221,13 @@ async def test_many_that_create_the_same_documents_together_never_meet_a_deadloc
     for number in range(5):
         made = await asyncio.gather(*(create(each, number) for each in (store, elsewhere) * 4))
         assert sum(made) == 1
+
+
+async def test_a_job_that_the_server_refuses_takes_no_other_down(store: MysqlStore) -> None:
+    refused = a_job(priority=1 << 40)
+    jobs = [a_job(), refused, a_job()]
+    answers = await asyncio.gather(
+        *(store.insert([job], NOW) for job in jobs), return_exceptions=True
+    )
+    assert [isinstance(answer, StoreUnavailableError) for answer in answers] == [False, True, False]
+    assert (await store.get("default", [job.id for job in jobs])).keys() == {jobs[0].id, jobs[2].id}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rota.clock.idle import turn
+from rota.errors import StoreUnavailableError
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.store import PostgresStore
@@ -70,3 +71,13 @@ async def test_closing_waits_for_jobs_that_wait_for_their_turn(
     await beside.close()
     assert [len(await call) for call in calls] == [1] * 40
     assert await store.count("default") == 40
+
+
+async def test_a_job_that_the_server_refuses_takes_no_other_down(store: PostgresStore) -> None:
+    refused = a_job(priority=1 << 40)
+    jobs = [a_job(), refused, a_job()]
+    answers = await asyncio.gather(
+        *(store.insert([job], NOW) for job in jobs), return_exceptions=True
+    )
+    assert [isinstance(answer, StoreUnavailableError) for answer in answers] == [False, True, False]
+    assert (await store.get("default", [job.id for job in jobs])).keys() == {jobs[0].id, jobs[2].id}

@@ -1,6 +1,7 @@
 """Group commit, full disks, and callers that go away."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -282,3 +283,36 @@ async def test_a_file_that_cannot_be_watched_is_let_go(
     with pytest.raises(StoreUnavailableError):
         await SqliteStore.open(sqlite_settings)
     assert len(apsw.connections()) == before_count
+
+
+async def test_an_interrupt_of_a_caller_that_writes_leaves_the_file_unlocked(
+    store: SqliteStore,
+) -> None:
+    """A signal may raise after any call, so here each of them raises in turn."""
+
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt_after(left: int) -> Callable[..., None]:
+        def watch(_frame: object, event: str, _argument: object) -> None:
+            nonlocal left
+            left -= event == "c_return"
+            if not left:
+                sys.setprofile(None)
+                raise Interrupt
+
+        return watch
+
+    count, is_interrupted = 0, True
+    while is_interrupted:
+        count += 1
+        sys.setprofile(interrupt_after(count))
+        try:
+            store.insert_here(a_job(id=f"{count}"), NOW)
+            is_interrupted = False
+        except Interrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert store.insert_here(a_job(id=f"after-{count}"), NOW)
+    assert count > 4
