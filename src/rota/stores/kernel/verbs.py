@@ -318,9 +318,11 @@ MOST_TOGETHER = 200
 
 
 class SingleInserts(ClosableStore):
-    """``insert`` on a server: single jobs that come at the same moment go together."""
+    """``insert`` on a server: single jobs that come while one is being inserted go together."""
 
     _singles: Groups[tuple[Job, datetime], Inserted]
+    _is_inserting = False
+    """Whether a job is on its way that came alone."""
 
     @abstractmethod
     async def _insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
@@ -335,9 +337,15 @@ class SingleInserts(ClosableStore):
         """See ``JobStore.insert``."""
         self._refuse_when_unusable()
         now, asked = to_utc(now, "now"), tuple(jobs)
-        if self._goes_with_others(asked):
+        if not self._goes_with_others(asked):
+            return await self._insert(asked, now)
+        if self._is_inserting:
             return [await self._singles.run((asked[0], now))]
-        return await self._insert(asked, now)
+        self._is_inserting = True  # alone it needs no group, which costs a tenth of the time
+        try:
+            return await self._insert(asked, now)
+        finally:
+            self._is_inserting = False
 
     def _goes_with_others(self, jobs: Sequence[Job]) -> bool:
         """Whether to insert it together with the jobs of other callers."""
