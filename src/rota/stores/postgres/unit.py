@@ -36,6 +36,7 @@ from rota.stores.postgres.rows import (
     Damage,
     decode_jobs,
     digest_identity,
+    encode_all_fresh,
     encode_attempt,
     encode_body,
     encode_fresh,
@@ -326,7 +327,7 @@ async def insert_new(
     bodies = [] if may_fail else [encode_body(job) for job in jobs]
     try:
         if 0 < len(bodies) <= MOST_AT_ONCE and sum(map(len, bodies)) <= MOST_BYTES_AT_ONCE:
-            columns = encode_jobs(jobs, bodies)
+            columns = encode_all_fresh(jobs, bodies)
             await statements.fetch(QUERIES.insert_jobs, now, *columns)
         else:
             async with statements.transaction():
