@@ -112,7 +112,7 @@ def test_an_interrupt_of_the_program_is_not_a_failure_of_the_job() -> None:
 
 
 async def test_an_interrupt_that_a_thread_raises_itself_fails_the_attempt(shop: Workshop) -> None:
-    """Signals reach the main thread only: such a job would end every worker that meets it."""
+    """Signals reach the main thread only: a job like this would end every worker that runs it."""
 
     def interrupt(_: Context) -> None:
         raise KeyboardInterrupt

@@ -144,7 +144,7 @@ class Horizon:
 class FromStart:
     """Leases from the beginning of the ready set; counts now and then the pages that one reads.
 
-    ``is_costly``: it reads past so many dead entries that the cursor is worth its price.
+    ``is_costly``: it reads past more dead entries than the cursor costs.
     """
 
     def __init__(
