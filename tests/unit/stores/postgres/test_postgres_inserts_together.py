@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rota.clock.idle import turn
-from rota.errors import StoreUnavailableError
+from rota.errors import InvalidJobError, StoreUnavailableError
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.postgres.store import PostgresStore
@@ -51,6 +51,20 @@ async def test_a_job_alone_is_inserted_by_the_statement_for_one(
     await store.insert([a_job()], NOW)
     await store.insert([a_job()], NOW)
     assert sent == [QUERIES.insert_one] * 2
+
+
+async def test_a_job_that_comes_after_another_forms_no_group(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> Any:
+        raise AssertionError("it came alone")
+
+    monkeypatch.setattr(store._singles, "run", fail)
+    with pytest.raises(InvalidJobError):
+        await store.insert([a_job(id="not an id")], NOW)
+    for _ in range(2):
+        await store.insert([a_job()], NOW)
+    assert await store.count("default") == 2
 
 
 async def test_each_job_is_due_at_its_own_time(store: PostgresStore) -> None:
