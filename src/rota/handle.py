@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar, cast
 from msgspec import ValidationError
 
 from rota.clock.duration import Duration, read_duration
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import (
     ConflictError,
     InvalidInputError,

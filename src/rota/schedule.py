@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.duration import Duration
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import ConflictError, InvalidInputError, ScheduleNotFoundError
 from rota.jobs import CatchUp, JobStatus, Overlap
 from rota.jobs.fields import read_flag, read_name

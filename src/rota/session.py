@@ -14,7 +14,7 @@ from secrets import randbits
 from typing import TypeAlias, TypeVar
 
 from rota.bridge import Bridge
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import AppUseError
 from rota.jobs import JobId, make_job_id

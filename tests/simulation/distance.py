@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.runtime.wiring import open_store
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 
 Value = TypeVar("Value")
 

@@ -8,14 +8,14 @@ from rota.lazy import offer
 _MODULES = {
     "Clock": "protocol",
     "CorrectedClock": "corrected",
-    "LoopWatch": "loop_watch",
-    "Stall": "loop_watch",
+    "LoopWatch": "loop",
+    "Stall": "loop",
     "SystemClock": "system",
-    "Timeout": "timeout",
+    "Timeout": "system",
     "VirtualClock": "virtual",
-    "in_flight": "idle",
-    "timeout_after": "timeout",
-    "timeout_at": "timeout",
+    "in_flight": "loop",
+    "timeout_after": "system",
+    "timeout_at": "system",
 }
 __all__ = [*_MODULES]  # noqa: PLE0604 - all of them are strings
 __getattr__ = offer(__name__, _MODULES)

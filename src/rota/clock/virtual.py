@@ -10,8 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from rota.clock.idle import IdleProbe, flights_of, turn
-from rota.clock.loop_watch import describe_tasks
+from rota.clock.loop import IdleProbe, describe_tasks, flights_of, turn
 from rota.clock.protocol import as_duration, later, to_utc
 from rota.errors import BusyLoopError, ClockUseError, DeadlockError, InvalidInputError
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import TypeVar
 
 from rota.clock.protocol import Clock
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import StoreClosedError, StoreError, describe_error
 from rota.events import EventEmitter, StoreFailed, StoreRecovered
 

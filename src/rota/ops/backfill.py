@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Job, JobId, JobRequest, JobStatus, Recurrence, admit_job, make_trigger
 from rota.jobs.identity import derive_job_id

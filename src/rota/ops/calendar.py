@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import InvalidInputError, RotaError
 from rota.jobs import PAUSED_UNTIL, Job, make_trigger
 from rota.jobs.recurrence import CALENDAR_END, occurrence_of, series_of, start_at

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import RotaError, invalid
 from rota.events import EventEmitter, JobsLeased
 from rota.fleet.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers

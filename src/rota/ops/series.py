@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import InvalidCursorError, JobNotFoundError, RotaError
 from rota.jobs import (
     PAUSED_UNTIL,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import ConflictError, InvalidJobError, JobNotFoundError, RotaError
 from rota.jobs import Job, JobId, JobStatus, Recurrence, amend_job
 from rota.jobs.recurrence import occurrence_of, reschedule, series_of

@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from msgspec import UNSET
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.clock.protocol import END_OF_TIME, to_utc
 from rota.errors import MissingExtraError, StoreError, StoreUnavailableError, invalid
 from rota.poller.protocol import JobUpdate, PolledJob

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Self, Unpack
 
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import ConflictError, InvalidInputError, LockLostError
 from rota.fleet.outage import Backoff
 from rota.poller.advance import next_start

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.clock.protocol import Clock, keeps_real_time
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import RotaError, describe_error
 from rota.fleet.identity import make_process_name
 from rota.fleet.presence import (

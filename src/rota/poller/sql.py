@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from msgspec import UNSET
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError, MissingExtraError, StoreError, StoreUnavailableError
 from rota.poller.protocol import JobUpdate, PolledJob

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError

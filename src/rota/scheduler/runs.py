@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rota.clock.idle import is_current
-from rota.clock.loop_watch import LoopWatch, Stall
+from rota.clock.loop import LoopWatch, Stall, is_current
 from rota.clock.protocol import keeps_real_time
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.events import TaskBlockedLoop, TaskRetryPreempted, TaskRetryStarted, TaskRunStarted
 from rota.scheduler.due_heap import Task
 from rota.scheduler.history import RunHistory

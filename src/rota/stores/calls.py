@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import RotaError, StoreUnavailableError
 
 GROUP_COUNT = 4

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from rota.clock.protocol import Clock, ConditionalClock
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import RotaError
 from rota.events import (
     Event,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import RotaError, StoreClosedError, StoreUnavailableError
 from rota.events import EventEmitter, JobFailed, JobSettled
 from rota.fleet.outage import StoreRetry

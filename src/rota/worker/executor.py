@@ -19,7 +19,7 @@ from itertools import count
 from types import coroutine
 from typing import Any
 
-from rota.clock.idle import in_flight, is_current, turn
+from rota.clock.loop import in_flight, is_current, turn
 from rota.errors import RotaError
 from rota.events import JobStarted
 from rota.jobs import Failed, Interrupted, Skipped, is_missed

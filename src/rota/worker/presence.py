@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import RotaError
 from rota.fleet.presence import (
     GONE_AFTER,

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import ChildCrashedError, ChildError
 from rota.events import ChildEnded, ChildStarted, EventEmitter
 from rota.worker.child_messages import (

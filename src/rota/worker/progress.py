@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from rota.clock.protocol import Clock
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import RotaError, StoreClosedError, invalid
 from rota.jobs import Job, JobId, JobStatus
 from rota.stores.documents import decode_body

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from rota.clock.protocol import Clock, ConditionalClock, keeps_real_time, later
-from rota.clock.timeout import Timeout, timeout_after
+from rota.clock.system import Timeout, timeout_after
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
 from rota.policy.watch import LeasedUnderLimits

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rota.clock.loop_watch import LoopWatch, Stall
+from rota.clock.loop import LoopWatch, Stall
 from rota.clock.protocol import Clock, keeps_real_time
-from rota.clock.system import SystemClock
-from rota.clock.timeout import timeout_after
+from rota.clock.system import SystemClock, timeout_after
 from rota.errors import StoreClosedError, WorkerBusyError, WorkerForkedError
 from rota.events import EventEmitter, LoopBlocked, WorkerStarted, WorkerStopped, WorkerStopping
 from rota.fleet.identity import make_process_name

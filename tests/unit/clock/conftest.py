@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.clock import VirtualClock, idle
+from rota.clock import VirtualClock, loop
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -15,7 +15,7 @@ class HidingLoop(asyncio.SelectorEventLoop):
     """A loop that does not show what is ready, as loops of other makers do not."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name == "_ready" and sys._getframe(1).f_code.co_filename == idle.__file__:
+        if name == "_ready" and sys._getframe(1).f_code.co_filename == loop.__file__:
             raise AttributeError(name)
         return super().__getattribute__(name)
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from rota.clock.idle import QUIET_TURNS, IdleProbe, is_runnable, ready_queue, turn
+from rota.clock.loop import QUIET_TURNS, IdleProbe, is_runnable, ready_queue, turn
 
 
 async def test_a_turn_lets_what_is_ready_run_once() -> None:

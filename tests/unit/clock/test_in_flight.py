@@ -5,7 +5,7 @@ from timeit import repeat
 import pytest
 
 from rota.clock import in_flight as exported
-from rota.clock.idle import _flights, flights_of, in_flight, turn
+from rota.clock.loop import _flights, flights_of, in_flight, turn
 
 
 async def test_work_is_counted_while_it_lasts() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rota.clock import LoopWatch, Stall
-from rota.clock.loop_watch import _is_at_rest, _Lookout
+from rota.clock.loop import _is_at_rest, _Lookout
 from rota.errors import ClockUseError, InvalidInputError
 
 LIMIT = timedelta(milliseconds=20)

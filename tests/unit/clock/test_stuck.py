@@ -3,8 +3,7 @@ import sys
 from collections.abc import AsyncIterator, Generator
 from types import coroutine
 
-from rota.clock.idle import turn
-from rota.clock.loop_watch import describe_stack, describe_tasks
+from rota.clock.loop import describe_stack, describe_tasks, turn
 
 
 async def lines_of(*coroutines: "asyncio.Future[None]") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.clock import SystemClock, Timeout, VirtualClock, timeout_after, timeout_at
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.errors import ClockUseError, InvalidInputError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.clock import VirtualClock, in_flight, virtual
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.errors import BusyLoopError, ClockUseError, DeadlockError, InvalidInputError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 
 from rota import open_store
 from rota.clock import SystemClock
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import JobNotFoundError
 from rota.jobs import JobStatus
 from rota.ops.results import POLLED_EVERY, wait_for_end

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.errors import StoreUnavailableError
 from rota.jobs import Job
 from rota.policy.gate_settings import (

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.search.conftest import NOW
 from tests.unit.search.corpus import find_ids, make_indexer, some_jobs
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.clock.system import SystemClock
 from rota.runtime.process import in_background
 from rota.runtime.search_index import keep_index

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rota.clock.idle import in_flight, turn
+from rota.clock.loop import in_flight, turn
 from rota.errors import StaleVersionError, StoreUnavailableError
 from rota.stores.calls import GROUP_COUNT, Calls, Groups
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.clock.virtual import VirtualClock
 from rota.errors import StoreClosedError, StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Failed, Job, decide_outcome

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rota import Context, JobStatus, Rota
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.errors import AppUseError, InvalidInputError, JobFailedError, StoreUnavailableError
 from rota.testing.faults import Failure, Fault, faults_on, scripted_faults
 from rota.testing.virtual_app import MONDAY

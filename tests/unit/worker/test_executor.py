@@ -6,7 +6,7 @@ import threading
 import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.events import HandlerLeaked, JobFailed, JobSettled, LeaseLost
 from rota.jobs import JobStatus, Recurrence, RetryPolicy
 from rota.worker import CancelReason, Context, WorkerSettings

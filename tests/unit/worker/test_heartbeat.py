@@ -8,7 +8,7 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, be_down, succeed
 
 from rota.clock import SystemClock
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.clock.protocol import keeps_real_time
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.events import Event, JobSettled, JobStalled, StoreFailed, StoreRecovered

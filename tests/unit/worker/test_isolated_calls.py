@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.worker.executor import isolated
 
 variable = ContextVar("variable", default="outside")

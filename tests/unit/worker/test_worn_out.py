@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.unit.worker.workshop import MINUTE, SECOND, Workshop
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.clock.system import SystemClock
 from rota.events import HandlerLeaked, WorkerStopped
 from rota.jobs import Job, JobStatus

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tests.verification.simulation.story import CrashAtCall
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite, Reach
 
 Result = TypeVar("Result")

@@ -26,7 +26,7 @@ from tests.verification.simulation.story import (
 from tests.verification.trace.actions import Crashed, Entry, RunFailed, RunStarted, RunSucceeded
 from tests.verification.trace.recorder import Initializable, TraceRecorder
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.clock.virtual import VirtualClock
 from rota.scheduler.policy import DECLARATIVE, POLLING, SchedulerSettings
 from rota.scheduler.scheduler import Scheduler, SchedulerState

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from rota.auth.caller import Scope
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import ForbiddenError, IllegalMoveError
 from rota.jobs import Attempt, Job, JobStatus
 from rota.ops.edits import duplicate_job, retry_edited

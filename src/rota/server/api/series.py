@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.auth.caller import Scope
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.jobs.validation import read_recurrence
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.calendar import DAYS, Calendar, make_calendar

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from rota.clock.protocol import Clock, keeps_real_time
-from rota.clock.timeout import timeout_after
+from rota.clock.system import timeout_after
 from rota.errors import CrossSiteRequestError, RefusedError, RequestTooSlowError, UnknownHostError
 from rota.events import EventEmitter
 from rota.server.http.context import GuardSettings

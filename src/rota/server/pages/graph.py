@@ -8,7 +8,7 @@ from zlib import crc32
 
 from starlette.responses import Response
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.jobs import Job
 from rota.ops.graph import MOST_NODES, GraphNode, JobGraph, draw_graph
 from rota.server.pages.graph_layout import LINE_HEIGHT, NODE_WIDTH, Layout, Placed, lay_out

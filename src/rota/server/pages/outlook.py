@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
-from rota.clock.idle import call_in_thread
+from rota.clock.loop import call_in_thread
 from rota.errors import RotaError
 from rota.jobs.validation import read_recurrence
 from rota.ops.series import SHOWN_IN_LIST, SeriesRun

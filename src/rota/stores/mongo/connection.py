@@ -19,7 +19,7 @@ from pymongo.errors import (
 )
 from pymongo.read_concern import ReadConcern
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreUnavailableError
 from rota.stores.calls import Calls
 from rota.stores.mongo.address import MongoSettings

@@ -17,7 +17,7 @@ from pymongo import CursorType, WriteConcern
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreError
 from rota.jobs import JobId, JobStatus
 from rota.stores.kernel.unit import Partition

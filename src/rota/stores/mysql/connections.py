@@ -19,7 +19,7 @@ from asyncmy.connection import Connection
 from asyncmy.constants.FIELD_TYPE import VAR_STRING
 from asyncmy.cursors import Cursor
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import (
     DamagedJobError,
     StoreError,

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import UnsupportedConnectionError
 from rota.stores.postgres.queries import QUERIES, placed
 

@@ -13,7 +13,7 @@ import asyncpg
 from asyncpg import Connection, Record, exceptions
 from asyncpg.pool import PoolConnectionProxy
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import (
     StoreDamagedError,
     StoreError,

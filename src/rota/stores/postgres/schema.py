@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 import asyncpg
 from asyncpg import Connection, Record
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreUnavailableError
 from rota.stores.inspection import (
     MigrationReport,

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from asyncpg import Connection, Record
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreError
 from rota.jobs import Job, JobId
 from rota.stores.kernel.unit import Partition

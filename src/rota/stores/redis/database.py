@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.jobs import JobId
 from rota.stores.calls import Calls
 from rota.stores.redis.address import RedisSettings

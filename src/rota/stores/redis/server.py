@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from redis.exceptions import ResponseError
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import SchemaOutdatedError, StoreUnavailableError
 from rota.stores.inspection import MigrationReport, StoreInspection
 from rota.stores.migrations import AppliedMigration

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.jobs import JobId
 from rota.stores.kernel.unit import Partition, Writes
 from rota.stores.protocol import Listener

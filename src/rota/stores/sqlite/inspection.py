@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.stores.inspection import (
     MigrationReport,
     StoreInspection,

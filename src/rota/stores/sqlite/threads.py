@@ -19,7 +19,7 @@ from weakref import WeakSet, finalize
 
 import apsw
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
 from rota.stores.rows import Row

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.cli.conftest import NOW, Outcome, RunRota
 
 from rota import Worker, WorkerSettings, open_store
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.fleet.presence import list_workers
 from rota.kinds import BUILT_IN
 from rota.policy.audit import AuditedAction, TenantAudit, record_action

@@ -7,7 +7,7 @@ import pytest
 from tests.servers.mongo import open_mongo
 from tests.unit.stores.mongo.overheard import Overheard, overhear
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.stores.mongo import wakeups
 from rota.stores.mongo.connection import WAKEUPS
 from rota.stores.protocol import Listener

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.clock.idle import turn
+from rota.clock.loop import turn
 from rota.errors import InvalidJobError, StoreUnavailableError
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES

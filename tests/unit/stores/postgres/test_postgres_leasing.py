@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import DamagedJobError
 from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
 from rota.stores.postgres import lease as leasing

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.runtime.wiring import open_store
 from rota.stores.postgres.address import PostgresSettings

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace as replace_job
 from tests.servers.proxy import Proxy
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.store import PostgresStore
 from rota.stores.postgres.wakeups import (

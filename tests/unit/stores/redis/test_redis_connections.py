@@ -9,7 +9,7 @@ from tests.contract.redis.filing import check_filing
 from tests.servers.redis import RedisServer
 from tests.servers.redis_proxy import RedisProxy
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreUnavailableError, UnsupportedConnectionError
 from rota.jobs import Discarded, Failed
 from rota.stores.protocol import Cap, Document, DocumentWrite, HeldLease

@@ -19,7 +19,7 @@ from tests.unit.stores.shards.moving import (
     World,
 )
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import InvalidInputError, MoveConflictError, TenantMovingError
 from rota.jobs import JobStatus, decide_complete, make_job_id
 from rota.runtime.wiring import open_store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.stores.protocol import DocumentWrite, Reach
 from rota.stores.sqlite.connection import SqliteSettings

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from rota.clock.idle import in_flight
+from rota.clock.loop import in_flight
 from rota.stores.sqlite.threads import WorkThread
 
 
