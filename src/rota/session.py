@@ -18,7 +18,7 @@ from rota.clock.loop import in_flight
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import AppUseError
 from rota.jobs import JobId, make_job_id
-from rota.jobs.identity import RANDOM_BITS
+from rota.jobs.fields import RANDOM_BITS
 from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_clock, open_store
 from rota.stores.opened import BlockingStore, OpenStore

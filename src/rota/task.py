@@ -27,6 +27,7 @@ from rota.jobs import (
     make_job_ids,
 )
 from rota.jobs.fields import (
+    RANDOM_BITS,
     read_flag,
     read_id,
     read_instant,
@@ -35,7 +36,6 @@ from rota.jobs.fields import (
     read_queue,
     read_word,
 )
-from rota.jobs.identity import RANDOM_BITS
 from rota.jobs.record import DEFAULT_PRIORITY, DEFAULT_TENANT, OnParentFailure
 from rota.jobs.validation import Retry, read_retry
 from rota.ops.kinds import KindEntry

@@ -128,7 +128,7 @@ MUTANTS = (
     ),
     Mutant(
         "recurrence: an occurrence gets a new id each time",
-        "rota.jobs.identity",
+        "rota.jobs.fields",
         'sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode())',
         "sha256(__import__('os').urandom(8))",
     ),

@@ -8,6 +8,13 @@ from rota.jobs.codec import (
     format_instant,
     parse_instant,
 )
+from rota.jobs.fields import (
+    are_job_ids,
+    derive_job_id,
+    make_job_id,
+    make_job_ids,
+    normalize_job_id,
+)
 from rota.jobs.graph import (
     CycleDetectionResult,
     DependencyStatus,
@@ -20,13 +27,6 @@ from rota.jobs.graph import (
     is_done,
     propagate_completion,
     propagate_failure,
-)
-from rota.jobs.identity import (
-    are_job_ids,
-    derive_job_id,
-    make_job_id,
-    make_job_ids,
-    normalize_job_id,
 )
 from rota.jobs.job_state import JobState, find_state
 from rota.jobs.ordering import (

@@ -1,13 +1,15 @@
-"""Validates single fields of a job: the stored value, or InvalidJobError with field and reason.
+"""The fields of a job: makes its id, and validates what a request says about the others.
 
-Each function checks the exact type first: it is the most likely case and the cheapest check, and a
-bulk insert makes it for every job.
+A ``read_x`` returns the value as it is stored, or raises InvalidJobError with field and reason. It
+checks the exact type first: that is the most likely case and the cheapest check, and a bulk insert
+makes it for every job. Ids are UUIDs of version 7, which sort by creation time.
 """
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from math import isfinite
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
@@ -17,8 +19,80 @@ import msgspec
 from rota.clock.protocol import to_utc
 from rota.errors import InvalidInputError, InvalidJobError
 from rota.jobs.codec import parse_instant
-from rota.jobs.identity import normalize_job_id
 from rota.jobs.record import HIGHEST_PRIORITY, JobId
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+RANDOM_BITS = 62
+"""How many bits of an id are random."""
+
+LOWEST_ID: JobId = "00000000-0000-0000-0000-000000000000"
+"""Sorts before the id of every job."""
+
+_VARIANT = 0b10 << RANDOM_BITS
+_RANDOM_MASK = (1 << RANDOM_BITS) - 1
+_COUNTING_ROOM = 1 << 61
+_PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_is_id = re.compile(_PATTERN).fullmatch
+_are_ids = re.compile(rf"(?:{_PATTERN},)*").fullmatch
+_LENGTH = 36
+_TIME_LENGTH = 19
+"""What comes before the random bits, with the hyphen that follows."""
+
+
+def make_job_id(now: datetime, random_bits: int) -> JobId:
+    """An id that sorts after all ids made a microsecond or more before ``now``.
+
+    The lowest 62 of ``random_bits``, drawn by the caller, are used.
+    """
+    elapsed = (to_utc(now, "now") - _EPOCH) // _MICROSECOND
+    if elapsed < 0:
+        raise InvalidInputError(
+            f"now must not be before 1970, got {now.isoformat()}",
+            {"field": "now", "value": now.isoformat()},
+        )
+    return _format(elapsed, random_bits)
+
+
+def make_job_ids(now: datetime, random_bits: int, count: int) -> list[JobId]:
+    """``count`` ascending ids of one moment, so that jobs inserted together keep their order."""
+    beginning = make_job_id(now, 0)[:_TIME_LENGTH]
+    base = _VARIANT | random_bits % _COUNTING_ROOM
+    endings = [f"{bits:x}" for bits in range(base, base + count)]
+    return [f"{beginning}{digits[:4]}-{digits[4:]}" for digits in endings]
+
+
+def derive_job_id(parent_id: JobId, occurrence_at: datetime) -> JobId:
+    """The id of the job after ``parent_id`` in its series; always the same.
+
+    So a job has one successor, even when several callers end it or one repeats the call.
+    """
+    digest = sha256(f"{parent_id}|{occurrence_at.isoformat()}".encode()).digest()
+    elapsed = max((occurrence_at - _EPOCH) // _MICROSECOND, 0)
+    return _format(elapsed, int.from_bytes(digest[:8]))
+
+
+def normalize_job_id(text: str) -> JobId | None:
+    """The UUID in ``text``, in lower case; None when it is not a UUID."""
+    if _is_id(text):
+        return text
+    lowered = text.lower()
+    return lowered if text.isascii() and _is_id(lowered) else None
+
+
+def are_job_ids(texts: Sequence[str]) -> bool:
+    """Whether each is a job id in its stored form. Checking them as one text is fast."""
+    joined = ",".join(texts) + ","
+    return not texts or (len(joined) == (_LENGTH + 1) * len(texts) and _are_ids(joined) is not None)
+
+
+def _format(elapsed: int, random_bits: int) -> JobId:
+    """The id of microseconds since 1970: milliseconds, their fraction in twelve bits, the rest."""
+    milliseconds, rest = divmod(elapsed, 1000)
+    time_bits = milliseconds << 16 | 0x7 << 12 | rest * 4096 // 1000
+    digits = (time_bits << 64 | _VARIANT | random_bits & _RANDOM_MASK).to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
 
 LONGEST_NAME = 255
 LONGEST_QUOTED = 60
@@ -116,8 +190,6 @@ def read_instant(value: object, field: str) -> datetime:
 
 def read_dependencies(value: object) -> tuple[JobId, ...]:
     """Up to 50 different UUIDs."""
-    if value == ():
-        return ()
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InvalidJobError("dependencies", f"must be a list, got {type_name(value)}")
     if len(value) > MAX_DEPENDENCIES:
@@ -131,7 +203,9 @@ def read_dependencies(value: object) -> tuple[JobId, ...]:
 
 
 def read_id(value: object, field: str) -> JobId:
-    if type(value) is not str:
+    if type(value) is str and _is_id(value):
+        return value
+    if not isinstance(value, str):
         value = str(value) if isinstance(value, UUID) else require(str, value, field, "a UUID")
     job_id = normalize_job_id(value)
     if job_id is None:
@@ -194,8 +268,20 @@ def read_payload(value: object) -> Any:
     At most 64 KiB of compact JSON in UTF-8, 64 levels deep, with 64-bit integers. NUL, lone
     surrogates, NaN and infinities are refused: some store would change them.
     """
-    if type(value) is dict and (copy := _read_flat(value)) is not None:
-        return copy
+    # Most payloads are flat, and what survives a round trip within the limits is valid.
+    if (
+        type(value) is dict
+        and len(value) <= MOST_AT_A_GLANCE
+        and _SCALARS.issuperset(map(type, value.values()))
+    ):
+        try:
+            encoded = _encode(value)
+            is_usual = len(encoded) <= MAX_PAYLOAD_BYTES and encoded.find(b"\\u0000") < 0
+            copy = _decode_flat(encoded) if is_usual else None
+        except _UNUSUAL:
+            copy = None
+        if copy == value:
+            return copy
     _check_values(value)
     try:
         encoded = _encode(value)
@@ -218,23 +304,6 @@ def read_encoded_payload(encoded: bytes) -> Any:
         except msgspec.ValidationError:
             pass
     return read_payload(_decode(encoded))
-
-
-def _read_flat(payload: dict[Any, Any]) -> dict[str, Any] | None:
-    """A copy of a flat payload: text, numbers and the like by name. None: use the thorough path.
-
-    Most payloads are flat. What survives a round trip within the limits is valid.
-    """
-    if len(payload) > MOST_AT_A_GLANCE or not _SCALARS.issuperset(map(type, payload.values())):
-        return None
-    try:
-        encoded = _encode(payload)
-        if len(encoded) > MAX_PAYLOAD_BYTES or encoded.find(b"\\u0000") >= 0:
-            return None
-        copy = _decode_flat(encoded)
-    except _UNUSUAL:
-        return None
-    return copy if copy == payload else None
 
 
 def _check_values(payload: object) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rota.errors import RotaError
 from rota.jobs.codec import format_instant
-from rota.jobs.identity import derive_job_id
+from rota.jobs.fields import derive_job_id
 from rota.jobs.record import PAUSED_UNTIL, Change, Job, JobId, Recurrence
 from rota.jobs.states import Ending, JobStatus
 from rota.triggers import Trigger

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.errors import InvalidCursorError, InvalidInputError
 from rota.jobs.codec import format_instant, parse_instant
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id
 from rota.jobs.ordering import is_dead_letter
 from rota.jobs.record import Instant, Job, JobId
 from rota.jobs.states import JobStatus

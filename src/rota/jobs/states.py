@@ -1,22 +1,25 @@
 """The states of a job, and the table of allowed transitions."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Self
 
 
 class JobStatus(StrEnum):
-    """The status of a job. The last three are final."""
+    """The status of a job."""
+
+    is_terminal: bool
+
+    def __new__(cls, word: str, is_terminal: bool = False) -> Self:  # noqa: FBT001, FBT002 - so members give it
+        status = str.__new__(cls, word)
+        status._value_, status.is_terminal = word, is_terminal
+        return status
 
     PENDING = "PENDING"
     READY = "READY"
     RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    BLOCKED = "BLOCKED"
-
-    @property
-    def is_terminal(self) -> bool:
-        return self in TERMINAL
+    COMPLETED = "COMPLETED", True
+    FAILED = "FAILED", True
+    BLOCKED = "BLOCKED", True
 
 
 class Ending(StrEnum):
@@ -32,7 +35,7 @@ class Ending(StrEnum):
     """An operator cancelled it, or it was skipped because a dependency did not complete."""
 
 
-TERMINAL = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.BLOCKED})
+TERMINAL = frozenset(status for status in JobStatus if status.is_terminal)
 
 ALLOWED_MOVES = frozenset(
     {

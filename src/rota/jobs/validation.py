@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, TypeAlias, get_args
 
 import msgspec
@@ -334,6 +335,12 @@ def _read_choice(value: object, field: str, choices: tuple[str, ...]) -> Any:
 REQUEST_FIELDS = frozenset(JobRequest.__struct_fields__) - {"occurrence", "replaces"}
 """The fields a mapping may have. The others are for programs that make a JobRequest."""
 
+_rare_fields = attrgetter(
+    *("occurrence", "auto_remove", "notifies", "label"),
+    *("on_parent_failure", "replaces", "recurrence"),
+)
+_NOTHING_RARE = _rare_fields(JobRequest(name="", queue=""))
+
 _STATUS_AT_FIRST = {
     DependencyStatus.SATISFIED: JobStatus.READY,
     DependencyStatus.WAITING: JobStatus.PENDING,
@@ -368,33 +375,31 @@ def admit_job(
         priority=read_priority(asked.priority),
         due_at=now if asked.due_at is None else read_instant(asked.due_at, "due_at"),
         status=JobStatus.READY,
-        dependencies=read_dependencies(asked.dependencies),
+        dependencies=() if asked.dependencies == () else read_dependencies(asked.dependencies),
         retry_policy=read_retry_policy(asked.retry_policy),
         idempotency_key=None if key is None else read_name(key, "idempotency_key"),
         created_at=now,
         updated_at=now,
     )
-    job = _with_rare_fields(job, asked)
-    if asked.on_parent_failure != "block":
-        choices = get_args(OnParentFailure)
-        policy = _read_choice(asked.on_parent_failure, "on_parent_failure", choices)
-        job = replace(job, on_parent_failure=policy or "block")
-    if asked.replaces is not None:
-        job = replace(job, replaces=read_id(asked.replaces, "replaces"))
-    if asked.recurrence is not None:
-        job = _with_series(job, asked, now)
+    if _rare_fields(asked) != _NOTHING_RARE:
+        job = _with_rare_fields(job, asked, now)
     return place_job(job, dependency_statuses) if job.dependencies else job
 
 
-def _with_rare_fields(job: Job, asked: JobRequest) -> Job:
-    if asked.occurrence is not None:
-        job = replace(job, occurrence=read_name(asked.occurrence, "occurrence"))
-    if asked.auto_remove is not False:
-        job = replace(job, auto_remove=read_flag(asked.auto_remove, "auto_remove"))
-    if asked.notifies is not None or asked.label is not None:
-        notifies, label = _read_notifies(asked.notifies), _read_label(asked.label)
-        job = replace(job, notifies=notifies, label=label)
-    return job
+def _with_rare_fields(job: Job, asked: JobRequest, now: datetime) -> Job:
+    job = replace(
+        job,
+        occurrence=None if asked.occurrence is None else read_name(asked.occurrence, "occurrence"),
+        auto_remove=read_flag(asked.auto_remove, "auto_remove"),
+        notifies=_read_notifies(asked.notifies),
+        label=_read_label(asked.label),
+        on_parent_failure=_read_choice(
+            asked.on_parent_failure, "on_parent_failure", get_args(OnParentFailure)
+        )
+        or "block",
+        replaces=None if asked.replaces is None else read_id(asked.replaces, "replaces"),
+    )
+    return job if asked.recurrence is None else _with_series(job, asked, now)
 
 
 def place_job(

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.errors import InvalidInputError
 from rota.jobs import JobId
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id
 from rota.jobs.search import check_limit
 from rota.policy.audit import AuditEntry, read_audit_backwards
 from rota.stores.protocol import DocumentStore

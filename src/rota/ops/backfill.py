@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rota.clock.loop import call_in_thread
 from rota.errors import InvalidInputError, JobNotFoundError
 from rota.jobs import Job, JobId, JobRequest, JobStatus, Recurrence, admit_job, make_trigger
-from rota.jobs.identity import derive_job_id
+from rota.jobs.fields import derive_job_id
 from rota.jobs.recurrence import series_of
 from rota.ops.series import find_jobs_of, find_series_job
 from rota.policy.audit import AuditedAction, record_action

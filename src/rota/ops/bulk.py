@@ -14,6 +14,7 @@ from rota.errors import (
     StaleVersionError,
 )
 from rota.jobs import Change, Ending, Job, JobId, JobState, JobStatus, decide_cancel, find_state
+from rota.jobs.fields import RANDOM_BITS, make_job_id
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.search import SearchPage, search_jobs
 from rota.policy.audit import AuditedAction, record_action
@@ -125,7 +126,7 @@ async def _store(
     """Make a plan, and store it for a while."""
     now = context.clock.now()
     plan = BulkPlan(
-        id=context.make_id(now),
+        id=make_job_id(now, context.draw_bits(RANDOM_BITS)),
         action=action,
         made_at=now,
         expires_at=now + KEPT_FOR,

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rota.errors import AlreadyRetriedError, InvalidJobError
 from rota.jobs import Job, JobId, JobStatus, amend_job
+from rota.jobs.fields import RANDOM_BITS, make_job_id
 from rota.ops.explanation import read_job
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import DeadLetters, Retried, replacement_id
@@ -56,7 +57,7 @@ async def duplicate_job(
     job = await read_job(around.store, around.tenant, job_id)
     now = around.clock.now()
     copy = Job(
-        id=around.make_id(now),
+        id=make_job_id(now, around.draw_bits(RANDOM_BITS)),
         tenant=job.tenant,
         queue=job.queue,
         name=job.name,

@@ -21,8 +21,7 @@ from rota.jobs import (
     check_limit,
     planned_start,
 )
-from rota.jobs.fields import read_id
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id, read_id
 from rota.jobs.recurrence import is_skipped, occurrence_of, series_of
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.jobs.states import Ending

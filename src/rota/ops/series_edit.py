@@ -14,6 +14,7 @@ from msgspec.structs import asdict, replace
 from rota.clock.loop import call_in_thread
 from rota.errors import ConflictError, InvalidJobError, JobNotFoundError, RotaError
 from rota.jobs import Job, JobId, JobStatus, Recurrence, amend_job
+from rota.jobs.fields import RANDOM_BITS, make_job_id
 from rota.jobs.recurrence import occurrence_of, reschedule, series_of
 from rota.jobs.validation import RESCHEDULE, read_recurrence
 from rota.ops.schedules import (
@@ -227,7 +228,9 @@ async def _change_schedule(
     for _ in range(ROUND_LIMIT):
         now = context.clock.now()
         definition = replace(found.schedule.definition, **fields)
-        after = found.schedule.redefine(definition, now, context.make_id(now))
+        after = found.schedule.redefine(
+            definition, now, make_job_id(now, context.draw_bits(RANDOM_BITS))
+        )
         is_written = await write_schedules(context.store, [found.write(after)])
         present = await find_schedule(context.store, context.tenant, name)
         if present is None:

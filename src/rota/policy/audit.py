@@ -13,8 +13,7 @@ import msgspec
 from rota.clock.protocol import Clock
 from rota.errors import InvalidInputError, StaleVersionError, StoreError, invalid
 from rota.jobs import JobId, make_job_id
-from rota.jobs.fields import read_name
-from rota.jobs.identity import RANDOM_BITS
+from rota.jobs.fields import RANDOM_BITS, read_name
 from rota.stores.documents import all_documents, remove_documents
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 

@@ -33,13 +33,11 @@ from rota.jobs import (
     decide_cancel,
     encode_cursor,
     format_instant,
-    make_job_id,
     make_trigger,
     planned_start,
     rail_word,
 )
 from rota.jobs.fields import read_id
-from rota.jobs.identity import RANDOM_BITS
 from rota.jobs.recurrence import CALENDAR_END, continue_series
 from rota.jobs.search import HIGHEST_LIMIT, listing_key
 from rota.jobs.states import RailWord
@@ -78,9 +76,6 @@ class RailContext(NamedTuple):
     clock: Clock
     settings: RailSettings
     draw_bits: Callable[[int], int]
-
-    def make_id(self, now: datetime) -> JobId:
-        return make_job_id(now, self.draw_bits(RANDOM_BITS))
 
 
 _SPECIFIED_NAMES = {"tenant": "guildId", "kind": "type"}

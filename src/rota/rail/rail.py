@@ -18,7 +18,16 @@ from rota.clock.protocol import Clock
 from rota.clock.system import SystemClock
 from rota.errors import InvalidJobError, JobNotFoundError
 from rota.jobs import CatchUp, JobId, JobRequest, Overlap, RetryPolicy, admit_job
-from rota.jobs.fields import read_instant, read_name, read_number, read_word, require, type_name
+from rota.jobs.fields import (
+    RANDOM_BITS,
+    make_job_id,
+    read_instant,
+    read_name,
+    read_number,
+    read_word,
+    require,
+    type_name,
+)
 from rota.jobs.states import RailWord
 from rota.jobs.validation import read_recurrence
 from rota.policy.audit import AuditedAction, record_action
@@ -66,6 +75,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _LOWEST_PRIORITY = 5
+"""The rail counts from 1, the highest, to this; Rota has 10, 8, 6, 4 and 2 for them."""
+
 _OUTER_NAMES = {"due_at": "run_at", "recurrence.zone": "tz", "recurrence.start": "start_from"}
 
 
@@ -353,7 +364,8 @@ class Rail:
     async def _insert(self, request: JobRequest, within: Any) -> JobId:
         around = self._around
         now = around.clock.now()
-        job = admit_job(request, job_id=around.make_id(now), now=now, tenant=around.tenant)
+        job_id = make_job_id(now, around.draw_bits(RANDOM_BITS))
+        job = admit_job(request, job_id=job_id, now=now, tenant=around.tenant)
         if job.recurrence is not None:
             await note_alerts(around.store, [job])
         if within is None:
@@ -384,11 +396,6 @@ def read_moment(value: object, field: str) -> datetime:
         return _EPOCH + value * (_MILLISECOND if value >= MILLISECONDS_FROM else _SECOND)
     except OverflowError as error:
         raise InvalidJobError(field, "must be an instant of the calendar") from error
-
-
-def read_rail_priority(value: object) -> int:
-    """Convert priority 1 (highest) to 5 into Rota's 10, 8, 6, 4 or 2."""
-    return 12 - 2 * read_number(value, "priority", 1, _LOWEST_PRIORITY)
 
 
 def read_once(asked: Asked, run_at: object, settings: RailSettings) -> JobRequest:
@@ -450,6 +457,12 @@ def _read_common(asked: Asked, settings: RailSettings) -> JobRequest:
     if not isinstance(payload, Mapping):
         raise InvalidJobError("payload", f"must be a JSON object, got {type_name(payload)}")
     kind = read_word(asked.kind, "kind")
+    priority = 12 - 2 * read_number(asked.priority, "priority", 1, _LOWEST_PRIORITY)
+    key = inner = _from_payload(payload, KEY_IN_PAYLOAD)
+    if asked.idempotency_key is not None:
+        key = read_name(asked.idempotency_key, "idempotency_key")
+        if inner not in (None, key):
+            raise InvalidJobError("idempotency_key", f"must be the one in payload.{KEY_IN_PAYLOAD}")
     policy: Any = settings.retry_policy if asked.retry_policy is None else asked.retry_policy
     queue: Any = settings.queue if asked.queue is None else asked.queue
     return JobRequest(
@@ -457,23 +470,12 @@ def _read_common(asked: Asked, settings: RailSettings) -> JobRequest:
         kind=kind,
         queue=queue,
         payload=dict(payload),
-        priority=read_rail_priority(asked.priority),
+        priority=priority,
         retry_policy=policy,
         notifies=asked.notifies,
         label=asked.label,
-        idempotency_key=_read_key(asked.idempotency_key, payload),
+        idempotency_key=key,
     )
-
-
-def _read_key(key: object, payload: Mapping[str, Any]) -> str | None:
-    """The idempotency key, from the argument or the payload."""
-    inner = _from_payload(payload, KEY_IN_PAYLOAD)
-    if key is None:
-        return inner
-    named = read_name(key, "idempotency_key")
-    if inner is not None and inner != named:
-        raise InvalidJobError("idempotency_key", f"must be the one in payload.{KEY_IN_PAYLOAD}")
-    return named
 
 
 def _from_payload(payload: Mapping[str, Any], name: str) -> str | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rota.errors import invalid
 from rota.jobs import PAUSED_UNTIL, Job, JobFilter, JobState, find_state
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id
 from rota.jobs.job_state import STATES_OF, parse_states
 from rota.search.bounds import Times, read_priorities, read_times
 from rota.search.terms import (

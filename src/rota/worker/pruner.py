@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rota.errors import StaleVersionError
 from rota.events import EntriesPruned, JobsPruned
 from rota.fleet.outage import StoreRetry
-from rota.jobs.identity import LOWEST_ID
+from rota.jobs.fields import LOWEST_ID
 from rota.jobs.retention import FOREVER, Expiry, Keep, Retention, format_keep
 from rota.policy.audit import list_audited, prune_audit
 from rota.policy.once import prune_effects

@@ -18,7 +18,6 @@ from rota.rail.rail import (
     outer_names,
     read_moment,
     read_once,
-    read_rail_priority,
     read_rule,
     read_series,
 )
@@ -62,14 +61,16 @@ def test_an_invalid_instant_is_refused_with_its_parameter_name(value: object) ->
 
 
 def test_priorities_are_turned_round_and_back() -> None:
-    assert [read_rail_priority(each) for each in range(1, 6)] == [10, 8, 6, 4, 2]
+    asked = [Asked("kind", {}, priority) for priority in range(1, 6)]
+    requests = [read_once(each, NOW, RailSettings()) for each in asked]
+    assert [request.priority for request in requests] == [10, 8, 6, 4, 2]
     assert [show_rail_priority(each) for each in range(10, 0, -1)] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
 @pytest.mark.parametrize("value", [0, 6, True, "3", 2.0, None])
 def test_another_priority_is_refused(value: object) -> None:
     with pytest.raises(InvalidJobError, match="priority must be"):
-        read_rail_priority(value)
+        read_once(Asked("kind", {}, value), NOW, RailSettings())
 
 
 def test_a_key_and_a_bucket_may_stand_in_the_payload() -> None:

@@ -11,7 +11,7 @@ from rota.auth.masking import SECRET_WORDS
 from rota.auth.sessions import SESSION_FOR
 from rota.clock.protocol import Clock
 from rota.jobs import Job, JobId
-from rota.jobs.identity import make_job_id
+from rota.jobs.fields import make_job_id
 from rota.ops.changes import ChangeFeed
 from rota.ops.kinds import CheckPayload, ServedKinds
 from rota.ops.leases import HttpLeases

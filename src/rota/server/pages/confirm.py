@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
 from rota.jobs import Job, JobId, JobState, find_state
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id
 from rota.jobs.search import HIGHEST_LIMIT
 from rota.ops.bulk import MOST_BLOCKED, BulkAction, find_blocked, plan_bulk, plan_for
 from rota.ops.bulk import carry_out as carry_out_plan

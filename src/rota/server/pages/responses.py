@@ -19,8 +19,7 @@ from rota.errors import (
     RotaError,
     UnauthorizedError,
 )
-from rota.jobs.fields import read_word
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id, read_word
 from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard

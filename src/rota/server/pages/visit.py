@@ -19,7 +19,7 @@ from rota.errors import (
     RequestTooLargeError,
 )
 from rota.jobs import Job, JobId
-from rota.jobs.identity import normalize_job_id
+from rota.jobs.fields import normalize_job_id
 from rota.jobs.record import DEFAULT_TENANT
 from rota.server.http.context import Admitted
 from rota.server.http.guards import HOME

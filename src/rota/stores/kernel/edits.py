@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from rota.errors import DuplicateJobError, InvalidJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus, amend_job, check_deletion, is_done
-from rota.jobs.fields import read_dependencies
-from rota.jobs.identity import LOWEST_ID
+from rota.jobs.fields import LOWEST_ID, read_dependencies
 from rota.jobs.retention import Expiry, Fate
 from rota.stores.kernel.identity import identity_of
 from rota.stores.kernel.placement import Kept, plan_insertion

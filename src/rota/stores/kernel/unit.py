@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from rota.jobs import Attempt, Ending, Job, JobId, JobStatus, OnParentFailure
-from rota.jobs.identity import LOWEST_ID
+from rota.jobs.fields import LOWEST_ID
 from rota.stores.kernel.identity import Identity
 from rota.stores.protocol import EndedPlace
 

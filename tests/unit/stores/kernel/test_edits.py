@@ -7,7 +7,7 @@ from tests.unit.stores.kernel.stored import StoredJobs
 
 from rota.errors import DuplicateJobError, JobNotFoundError
 from rota.jobs import Job, JobId, JobStatus
-from rota.jobs.identity import LOWEST_ID
+from rota.jobs.fields import LOWEST_ID
 from rota.jobs.retention import Expiry, Keep, Retention
 from rota.stores.kernel.edits import (
     Amendment,

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from rota.jobs.identity import LOWEST_ID
+from rota.jobs.fields import LOWEST_ID
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.dialling import session_settings
 from rota.stores.postgres.lease import warm_up
