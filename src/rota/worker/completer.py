@@ -49,12 +49,13 @@ class Completer:
     """Takes ended attempts from the flow and writes them, one write at a time.
 
     Their leases are kept until they are written. With ``settled`` a list, it is filled with what
-    was written.
+    was written. ``is_held_up``: the store is away, and a write is tried again.
     """
 
     def __init__(self, resources: Resources, flow: Flow) -> None:
         self.settled: list[Settled] | None = None
         self.handed_back_count = 0
+        self.is_held_up = False
         self._resources = resources
         self._flow = flow
         self._closing = asyncio.Event()
@@ -81,6 +82,8 @@ class Completer:
             try:
                 answers: Sequence[Applied | None] = await self._apply(batch)
             except StoreUnavailableError as error:
+                self.is_held_up = True
+                self._flow.changed.set()
                 await self._retry.wait(error)
                 continue
             except StoreClosedError:
@@ -91,14 +94,22 @@ class Completer:
                     continue
                 self._resources.events.emit(job_not_settled(batch[0].attempt, error))
                 answers = [None]
-            self._retry.note_answer()
+            if self.is_held_up:
+                self.is_held_up = False
+                self._retry.note_answer()
             alone_count = max(alone_count - 1, 0)
             del ended[: len(batch)]
             await self._finish(batch, answers)
 
     async def _apply(self, batch: Sequence[Settlement]) -> Sequence[Applied | None]:
-        """Write these. When the answer is lost, they are doubtful."""
-        await self._decide(batch)
+        """Decide and write these. When the answer is lost, they are doubtful."""
+        random = self._resources.random
+        undecided = [(it, random.random()) for it in batch if it.change is None]
+        series = [each for it, _ in undecided if (each := it.attempt.job.recurrence) is not None]
+        if any(each.interval is None for each in series):  # its next occurrence may take a while
+            await call_in_thread(lambda: _decide_all(undecided))
+        else:
+            _decide_all(undecided)
         changes = [it.change for it in batch if it.change is not None]
         try:
             return await self._resources.store.apply(changes, self._resources.clock.now())
@@ -106,22 +117,6 @@ class Completer:
             for it in batch:
                 it.is_doubtful = True
             raise
-
-    async def _decide(self, batch: Sequence[Settlement]) -> None:
-        """Decide what is not decided yet; the next occurrence of a series in a thread."""
-        random, undecided = self._resources.random, [it for it in batch if it.change is None]
-        recurring = []
-        for it in undecided:
-            chance = random.random()
-            recurrence = it.attempt.job.recurrence
-            if recurrence is None or recurrence.interval is not None:
-                it.change = _decide_ended(it, chance)
-            else:
-                recurring.append((it, chance))
-        if recurring:
-            changes = await call_in_thread(lambda: [_decide_ended(*it) for it in recurring])
-            for (it, _), change in zip(recurring, changes, strict=True):
-                it.change = change
 
     async def _finish(self, batch: Sequence[Settlement], answers: Sequence[Applied | None]) -> None:
         """Let go of what was written, and emit it."""
@@ -147,13 +142,14 @@ class Completer:
         return not is_written(change, found.get(job.id))
 
 
-def _decide_ended(settlement: Settlement, chance: float) -> Change:
-    """The change that an ended attempt means, with its log."""
-    attempt, outcome = settlement.attempt, settlement.result.outcome
-    log = None if attempt.log is None else attempt.log.text()
-    if log is not None and isinstance(outcome, Succeeded | Failed | Discarded):
-        outcome = replace(outcome, log=log)
-    return decide(attempt.job, outcome, attempt.ended_at, chance, attempt.started_at)
+def _decide_all(undecided: Iterable[tuple[Settlement, float]]) -> None:
+    """Decide the change that each ended attempt means, with its log."""
+    for it, chance in undecided:
+        attempt, outcome = it.attempt, it.result.outcome
+        log = None if attempt.log is None else attempt.log.text()
+        if log is not None and isinstance(outcome, Succeeded | Failed | Discarded):
+            outcome = replace(outcome, log=log)
+        it.change = decide(attempt.job, outcome, attempt.ended_at, chance, attempt.started_at)
 
 
 def decide(

@@ -334,7 +334,14 @@ class _Run:
         self._completer.settled = settled
         async with self._at_work():
             await self._producer.lease(self._resources.settings.batch)
-            await self._flow.wait_while(lambda: self._flow.is_busy and not self._stop_count)
+            flow, completer = self._flow, self._completer
+            await flow.wait_while(
+                lambda: (
+                    bool(flow.held)
+                    and not self._stop_count
+                    and (flow.is_busy or not completer.is_held_up)
+                )
+            )
             if self._stop_count:
                 await self._finish_running()
         return settled
@@ -402,7 +409,8 @@ class _Run:
         try:
             if self._flow.is_busy:
                 await self._hand_back()
-            await self._write_the_last()
+            if self._flow.held or self._producer.unanswered or "producer" in self._tasks:
+                await self._write_the_last()
             if (progress := self._executor.facilities.progress) is not None:
                 await progress.close()
         finally:

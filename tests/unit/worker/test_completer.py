@@ -286,8 +286,10 @@ async def test_the_next_occurrence_of_a_rule_is_computed_beside_the_event_loop(
 
     monkeypatch.setattr("rota.worker.completer.decide", note_thread)
     rule = Recurrence(rrule="FREQ=DAILY", zone="America/New_York", start=NOW)
-    series, plain = await shop.add(recurrence=rule, occurrence_at=NOW), await shop.add()
     shop.make_worker({"work": succeed})
+    plain = await shop.add()
+    await shop.worker.run_once()
+    series = await shop.add(recurrence=rule, occurrence_at=NOW)
     await shop.worker.run_once()
     assert threads[series.id] is not main_thread()
     assert threads[plain.id] is main_thread()

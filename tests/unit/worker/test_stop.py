@@ -221,6 +221,17 @@ async def test_a_batch_that_was_leased_without_an_answer_goes_back_unspent(shop:
     assert await is_unspent(shop, job)
 
 
+async def test_a_batch_ends_although_the_store_takes_none_of_its_outcomes(shop: Workshop) -> None:
+    shop.make_worker({"work": succeed})
+    job = await shop.add()
+    shop.hooked.before["apply"] = be_down
+    once = asyncio.create_task(shop.worker.run_once())
+    await shop.pass_time(6 * SECOND)
+    assert once.done()
+    assert await once == []
+    assert (await shop.look(job)).status is JobStatus.RUNNING
+
+
 async def test_a_store_closed_under_a_worker_ends_it_with_that_error(shop: Workshop) -> None:
     work = Lasting(shop, minutes=10)
     shop.make_worker({"work": work})
