@@ -25,6 +25,7 @@ import msgspec
 from rota.clock.system import SystemClock
 from rota.errors import describe_error
 from rota.jobs import Job, JobId
+from rota.worker.attempts import LogCapture, current_capture, log_captured
 from rota.worker.child_messages import (
     Begin,
     Call,
@@ -39,7 +40,6 @@ from rota.worker.child_messages import (
     read_frame,
 )
 from rota.worker.context import Context, Discard, Facilities, Snooze
-from rota.worker.job_log import LogCapture, current_capture, log_captured
 from rota.worker.progress import make_progress
 
 MAIN_IN_CHILD = "__rota_main__"

@@ -1,5 +1,6 @@
 """What a handler is given, what it may return, and what may be around it."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -16,7 +17,32 @@ from rota.errors import InvalidInputError, invalid
 from rota.jobs import Job, JobId, Punctuality, assess_punctuality
 from rota.policy.audit import AuditedAction, TenantAudit, record_action
 from rota.policy.once import Action, Ledger, OnCrash, effect_key
-from rota.worker.job_log import JobLogger, make_job_logger
+
+JOB_LOGGER = "rota.job"
+"""The logger behind ``Context.log``."""
+
+
+class _ParentLevel(logging.Filter):
+    """Passes on what the parent's level allows: ``Context.log`` is captured from INFO on anyway."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if _job_logger.level != logging.INFO or _job_logger.parent is None:
+            return True  # the program has set a level of its own
+        return record.levelno >= _job_logger.parent.getEffectiveLevel()
+
+
+_job_logger = logging.getLogger(JOB_LOGGER)
+if _job_logger.level == logging.NOTSET:
+    _job_logger.setLevel(logging.INFO)
+    _job_logger.addFilter(_ParentLevel())
+
+
+class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Logs with the fields of one job: ``job_id``, ``kind``, ``queue``, ``tenant``, ``attempt``."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
 
 
 class CancelReason(StrEnum):
@@ -203,7 +229,9 @@ class Context(AttemptFacts, eq=False):
     def log(self) -> JobLogger:
         """A logger whose records have the job's fields and are kept with the attempt."""
         if self._log is None:
-            self._log = make_job_logger(self.job, self.attempt)
+            job = self.job
+            fields = {"job_id": job.id, "kind": job.kind, "queue": job.queue, "tenant": job.tenant}
+            self._log = JobLogger(_job_logger, {**fields, "attempt": self.attempt})
         return self._log
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:

@@ -29,14 +29,15 @@ from rota.worker.attempts import (
     HANDED_BACK,
     Attempt,
     Flow,
+    LogCapture,
     Result,
     Stage,
     classify,
+    current_capture,
     failed,
 )
 from rota.worker.context import CallNext, CancelReason, Context, Facilities
 from rota.worker.job_events import NOT_HELD, handler_leaked, job_started, lease_lost
-from rota.worker.job_log import LogCapture, current_capture
 from rota.worker.registry import Handler
 from rota.worker.settings import Resources
 from rota.worker.threads import Threads

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from rota.clock.loop import in_flight
 from rota.errors import ChildCrashedError, ChildError
 from rota.events import ChildEnded, ChildStarted, EventEmitter
+from rota.worker.attempts import current_capture
 from rota.worker.child_messages import (
     HEADER_SIZE,
     Begin,
@@ -38,7 +39,6 @@ from rota.worker.child_messages import (
     frame,
 )
 from rota.worker.context import CancelReason, Context, Discard, Snooze
-from rota.worker.job_log import current_capture
 
 KILLED_AFTER = 1.0
 """How many seconds a child may go on after its job was cut short."""

@@ -29,12 +29,11 @@ from rota.policy.audit import TenantAudit
 from rota.policy.gates import Gate
 from rota.policy.once import Ledger
 from rota.policy.watch import GateWatch, LimitWatch
-from rota.worker.attempts import Attempt, Flow
+from rota.worker.attempts import Attempt, Flow, log_captured
 from rota.worker.completer import Completer, Settled
 from rota.worker.context import CancelReason, Facilities
 from rota.worker.executor import Executor
 from rota.worker.heartbeat import Heartbeat
-from rota.worker.job_log import log_captured
 from rota.worker.presence import show_presence
 from rota.worker.processes import Processes
 from rota.worker.producer import Producer, listen

@@ -10,9 +10,9 @@ from tests.unit.worker.workshop import NOW, Workshop
 
 from rota.testing import VirtualClock
 from rota.worker import Context, WorkerSettings
-from rota.worker.attempts import Attempt
+from rota.worker.attempts import LARGEST_LOG, Attempt, LogCapture
+from rota.worker.context import JOB_LOGGER
 from rota.worker.executor import Executor
-from rota.worker.job_log import JOB_LOGGER, LARGEST_LOG, LogCapture
 
 elsewhere = logging.getLogger("shop.mail")
 
