@@ -3,18 +3,15 @@
 Instants become UTC text of fixed length with microseconds, so that text order is time order.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from operator import attrgetter
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import FieldInfo
-from msgspec.structs import fields as fields_of
 
 from rota.clock.protocol import to_utc
 from rota.errors import DamagedJobError, InvalidInputError
-from rota.jobs.record import Attempt, Job, RetryPolicy
+from rota.jobs.record import Attempt, Job
 
 Record = TypeVar("Record", Job, Attempt)
 
@@ -58,43 +55,6 @@ def encode_attempt(attempt: Attempt) -> dict[str, Any]:
 
 def decode_attempt(record: object) -> Attempt:
     return _decode(record, Attempt, "job_id")
-
-
-class BodyCodec:
-    """Encodes the fields of a job that are not among ``columns`` as JSON, for stores with tables.
-
-    Fields that statements use have columns of their own. The rest is stored together, without
-    fields at their default: a plain job's body is little more than its name and payload.
-    """
-
-    def __init__(self, columns: Collection[str]) -> None:
-        rest = [field for field in fields_of(Job) if field.name not in columns]
-        self._read: Callable[[Job], tuple[Any, ...]] = attrgetter(*(field.name for field in rest))
-        self._policy_at = [field.name for field in rest].index("retry_policy")
-        self._usual_policy: RetryPolicy = rest[self._policy_at].default
-        self._body: Callable[..., Any] = msgspec.defstruct(
-            "_Body", [_field_with_default(field) for field in rest], omit_defaults=True, gc=False
-        )
-        kept: Any = TypedDict("kept", {field.name: field.type for field in rest}, total=False)  # type: ignore[misc] # the fields are those of Job
-        self.decode: Callable[[str | bytes], Any] = msgspec.json.Decoder(kept).decode
-        """The fields by name, without those at their default."""
-
-    def encode(self, job: Job) -> bytes:
-        """The fields, as JSON."""
-        rest = self._read(job)
-        policy, at = rest[self._policy_at], self._policy_at
-        # Left out only when it is the same object.
-        if policy is not self._usual_policy and policy == self._usual_policy:
-            rest = (*rest[:at], self._usual_policy, *rest[at + 1 :])
-        return _to_json(self._body(*rest))
-
-
-def _field_with_default(field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
-    if field.default is not msgspec.NODEFAULT:
-        return field.name, field.type, field.default
-    return field.name, field.type
 
 
 def _encode(record: Job | Attempt) -> dict[str, Any]:

@@ -1,21 +1,72 @@
 """Jobs and attempts as rows of SQL tables; ``BodyCodec`` encodes what has no column."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any, TypeAlias, TypedDict
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import FieldInfo, replace
+from msgspec.structs import fields as fields_of
 
 from rota.errors import DamagedJobError
-from rota.jobs import Attempt, Completion, Deferral, Ending, Job, JobId, JobStatus, Lease
-from rota.jobs.codec import BodyCodec
+from rota.jobs import (
+    Attempt,
+    Completion,
+    Deferral,
+    Ending,
+    Job,
+    JobId,
+    JobStatus,
+    Lease,
+    RetryPolicy,
+)
 from rota.jobs.transitions import SUCCEEDED
 from rota.stores.kernel.limits import Standing
 from rota.stores.kernel.records import UNREADABLE_COPY, seal
+
+_encode = msgspec.json.Encoder().encode
+
+
+class BodyCodec:
+    """Encodes the fields of a job that are not among ``columns`` as JSON, for stores with tables.
+
+    Fields that statements use have columns of their own. The rest is stored together, without
+    fields at their default: a plain job's body is little more than its name and payload.
+    """
+
+    def __init__(self, columns: Collection[str]) -> None:
+        rest = [field for field in fields_of(Job) if field.name not in columns]
+        self._read: Callable[[Job], tuple[Any, ...]] = attrgetter(*(field.name for field in rest))
+        self._policy_at = [field.name for field in rest].index("retry_policy")
+        self._usual_policy: RetryPolicy = rest[self._policy_at].default
+        self._body: Callable[..., Any] = msgspec.defstruct(
+            "_Body", [_field_with_default(field) for field in rest], omit_defaults=True, gc=False
+        )
+        kept: Any = TypedDict("kept", {field.name: field.type for field in rest}, total=False)  # type: ignore[misc] # the fields are those of Job
+        self.decode: Callable[[str | bytes], Any] = msgspec.json.Decoder(kept).decode
+        """The fields by name, without those at their default."""
+
+    def encode(self, job: Job) -> bytes:
+        """The fields, as JSON."""
+        rest = self._read(job)
+        policy, at = rest[self._policy_at], self._policy_at
+        # Left out only when it is the same object.
+        if policy is not self._usual_policy and policy == self._usual_policy:
+            rest = (*rest[:at], self._usual_policy, *rest[at + 1 :])
+        return _encode(self._body(*rest))
+
+
+def _field_with_default(field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
+    if field.default is not msgspec.NODEFAULT:
+        return field.name, field.type, field.default
+    return field.name, field.type
+
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -37,7 +88,6 @@ _UNTRIED = (0, 0, None, None)
 _DAMAGE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, OverflowError)
 logger = logging.getLogger("rota.stores")
 
-_encode = msgspec.json.Encoder().encode
 _decode_body = _bodies.decode
 _decode_deferral = msgspec.json.Decoder(Deferral).decode
 

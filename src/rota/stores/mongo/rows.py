@@ -24,9 +24,9 @@ from rota.jobs import (
     Lease,
     is_dead_letter,
 )
-from rota.jobs.codec import BodyCodec
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.mongo.connection import Raw
+from rota.stores.rows import BodyCodec
 
 _DIRECT = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),

@@ -20,11 +20,10 @@ from rota.jobs import (
     Lease,
     normalize_job_id,
 )
-from rota.jobs.codec import BodyCodec
 from rota.jobs.transitions import SUCCEEDED
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.kernel.unit import Stored
-from rota.stores.rows import encode_deferral
+from rota.stores.rows import BodyCodec, encode_deferral
 
 Row: TypeAlias = Sequence[Any]
 """Columns by position."""

@@ -27,9 +27,9 @@ from rota.jobs import (
     format_instant,
     is_dead_letter,
 )
-from rota.jobs.codec import BodyCodec
 from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.identity import Identity, identity_of
+from rota.stores.rows import BodyCodec
 
 Shown: TypeAlias = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[bytes | None]]
 """Ids, heads and bodies, as scripts return jobs."""

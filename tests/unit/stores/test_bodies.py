@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rota.jobs import RetryPolicy
-from rota.jobs.codec import BodyCodec
+from rota.stores.rows import BodyCodec
 from rota.testing.builders import a_job
 
 COLUMNS = frozenset(type(a_job()).__struct_fields__) - {"name", "payload", "retry_policy", "trace"}
