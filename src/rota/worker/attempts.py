@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from threading import Lock
@@ -290,6 +291,7 @@ class Settlement(msgspec.Struct, gc=False, eq=False):
     is_stale: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Flow:
     """The attempts of one run, from their lease until their outcome is written.
 
@@ -299,17 +301,16 @@ class Flow:
     jobs back, so that each end may make room for another.
     """
 
-    def __init__(self) -> None:
-        self.held: set[Attempt] = set()
-        self.ready: deque[Attempt] = deque()
-        self.ended: list[Settlement] = []
-        self.running_count = 0
-        self.finished_count = 0
-        self.is_limited = False
-        self.has_ended = asyncio.Event()
-        self.changed = asyncio.Event()
-        self.called = asyncio.Event()
-        self.alarm = asyncio.Event()
+    held: set[Attempt] = field(default_factory=set)
+    ready: deque[Attempt] = field(default_factory=deque)
+    ended: list[Settlement] = field(default_factory=list)
+    running_count: int = 0
+    finished_count: int = 0
+    is_limited: bool = False
+    has_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+    alarm: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_busy(self) -> bool:

@@ -98,20 +98,20 @@ class Leaks:
         self.has_worn_out = self.has_worn_out or is_worn_out(len(self.tasks), concurrency)
 
 
+@dataclass(slots=True, eq=False)
 class Executor:
     """Runs the ready attempts of a flow, ``concurrency`` at a time."""
 
-    def __init__(self, resources: Resources, flow: Flow, facilities: Facilities) -> None:
-        self.slots: dict[str, Slot] = {}
-        self.leaks = Leaks()
-        self._resources = resources
-        self._flow = flow
-        self.facilities = facilities
-        self._threads: Threads | None = None
-        self._idle: deque[Future[None]] = deque()
-        self._is_waking = False
-        self._watches: set[Task[None]] = set()
-        self._is_closed = False
+    _resources: Resources
+    _flow: Flow
+    facilities: Facilities
+    slots: dict[str, Slot] = field(default_factory=dict)
+    leaks: Leaks = field(default_factory=Leaks)
+    _threads: Threads | None = None
+    _idle: "deque[Future[None]]" = field(default_factory=deque)
+    _is_waking: bool = False
+    _watches: "set[Task[None]]" = field(default_factory=set)
+    _is_closed: bool = False
 
     def submit(self, attempts: Iterable[Attempt]) -> None:
         """Run these in this order, each as soon as a slot is free."""
