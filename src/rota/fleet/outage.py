@@ -86,7 +86,8 @@ class StoreRetry:
 
     _outage: Outage
     _clock: Clock
-    _random: Random
+    _random: Random | None = None
+    first_pause: timedelta = FIRST_PAUSE
     hurried: asyncio.Event = field(default_factory=asyncio.Event)
     _backoff: Backoff | None = None
     """None while the store answers."""
@@ -104,12 +105,12 @@ class StoreRetry:
                 self.note_answer()
                 return answer
 
-    async def wait(self, error: StoreError) -> None:
+    async def wait(self, error: Exception) -> None:
         """The store did not answer: pause before the next try."""
-        self._backoff = self._backoff or Backoff(random=self._random)
+        self._backoff = self._backoff or Backoff(self.first_pause, random=self._random)
         self._outage.begin(self, error)
         if self.hurried.is_set():
-            await self._clock.sleep(FIRST_PAUSE)
+            await self._clock.sleep(self.first_pause)
             return
         with suppress(TimeoutError):
             async with timeout_after(self._clock, self._backoff.take()):

@@ -8,7 +8,8 @@ from typing import Self, Unpack
 
 from rota.clock.system import timeout_after
 from rota.errors import ConflictError, InvalidInputError, LockLostError
-from rota.fleet.outage import Backoff
+from rota.events import EventEmitter
+from rota.fleet.outage import Outage, StoreRetry
 from rota.poller.advance import next_start
 from rota.poller.jobs import PolledJobs
 from rota.poller.protocol import JobUpdate, PollableStore, PolledJob
@@ -20,8 +21,8 @@ from rota.triggers.zone import load_zone
 SHORTEST_IDLE = timedelta(milliseconds=100)
 """The wait of a poller without ``idle_delay``, which leaves the store to others for a moment."""
 
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(milliseconds=100), timedelta(seconds=10)
-"""The pauses after errors of the store."""
+FIRST_PAUSE = timedelta(milliseconds=100)
+"""After an error of the store; the next pauses are longer, up to ten seconds."""
 
 _NO_TIME = timedelta(0)
 _VERBS = ("lock_next", "update", "remove")
@@ -39,6 +40,7 @@ class Poller:
     def __init__(
         self, store: PollableStore | DocumentStore, **options: Unpack[PollerOptions]
     ) -> None:
+        self.events = EventEmitter("rota.poller")
         self._settings = PollerSettings(**options)
         self._store = _read_store(store, self._settings)
         self._run: Run | None = None
@@ -71,7 +73,7 @@ class Poller:
         run = self._run
         is_new = run is None or run.is_over
         if run is None or is_new:
-            self._run = run = Run(self._store, self._settings, self._make_report())
+            self._run = run = Run(self._store, self._settings, self._make_report(), self.events)
             run.launch()
         if not run.is_inside:
             await run.started(is_owner=is_new)
@@ -118,7 +120,13 @@ def _read_store(store: object, settings: PollerSettings) -> PollableStore:
 class Run:
     """One run of a poller, from ``launch`` until it ends. It is used once."""
 
-    def __init__(self, store: PollableStore, settings: PollerSettings, report: Report) -> None:
+    def __init__(
+        self,
+        store: PollableStore,
+        settings: PollerSettings,
+        report: Report,
+        events: EventEmitter,
+    ) -> None:
         self.is_processing = False
         self.is_idle = False
         self._store = store
@@ -126,7 +134,7 @@ class Run:
         self._hooks = Hooks(settings, report)
         self._ending = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self._retry = StoreRetry(Outage(events), settings.clock, None, FIRST_PAUSE, self._ending)
         self._waiter_count = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -238,9 +246,10 @@ class Run:
             job = await carry_out(partial(self._store.lock_next, lock_until, now))
         except Exception as error:  # noqa: BLE001 - the top of the loop, which must continue
             await self._hooks.error(error)
-            await self._wait(max(self._backoff.take(), self._settings.idle_delay))
+            await self._retry.wait(error)
+            await self._wait(self._settings.idle_delay)
             return
-        self._backoff.reset()
+        self._retry.note_answer()
         try:
             await (self._become_idle() if job is None else self._process(job, lock_until))
         except Exception as error:  # noqa: BLE001 - the top of the loop, which must continue

@@ -59,7 +59,9 @@ class Completer:
         self._resources = resources
         self._flow = flow
         self._closing = asyncio.Event()
-        self._retry = StoreRetry(resources.outage, resources.clock, resources.random, self._closing)
+        self._retry = StoreRetry(
+            resources.outage, resources.clock, resources.random, hurried=self._closing
+        )
 
     async def run(self) -> None:
         """Write until closed, and then what is left."""

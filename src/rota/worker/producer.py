@@ -93,7 +93,9 @@ class Producer:
     async def run(self) -> None:
         """Lease until stopped."""
         resources, flow, last = self._resources, self._flow, self._last
-        retry = StoreRetry(resources.outage, resources.clock, resources.random, self._stopping)
+        retry = StoreRetry(
+            resources.outage, resources.clock, resources.random, hurried=self._stopping
+        )
         rest = Rest(resources, retry, flow.called)
         while not self._stopping.is_set():
             limit = self._choose_limit()

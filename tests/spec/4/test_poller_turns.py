@@ -14,6 +14,7 @@ from rota.errors import (
     InvalidInputError,
     StoreUnavailableError,
 )
+from rota.events import Event
 from rota.poller import JobUpdate, PollableStore, PolledJobs
 from rota.poller.settings import PollerSettings
 from rota.stores.memory import MemoryStore
@@ -209,7 +210,8 @@ async def test_without_on_error_errors_are_logged(
 ) -> None:
     store.failures.append(StoreUnavailableError("gone"))
     await stage.play(SECOND, on_error=None)
-    assert [record.getMessage() for record in caplog.records] == ["gone"]
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.getMessage() for record in errors] == ["gone"]
     await stage.close()
 
 
@@ -230,6 +232,21 @@ async def test_a_store_that_fails_is_asked_again_less_and_less_often(
     assert len(stage.errors) == 8
     first, second, third = (now for _, now in store.locks[asked_count : asked_count + 3])
     assert (second - first, third - second) == (TENTH, 2 * TENTH)
+    await stage.close()
+
+
+async def test_an_outage_of_the_store_is_one_event_until_it_is_over(
+    stage: Stage, store: ListedJobs
+) -> None:
+    poller = await stage.play(SECOND)
+    events: list[Event] = []
+    poller.events.subscribe(events.append)
+    store.failures += [StoreUnavailableError("gone")] * 3
+    await stage.clock.advance(SECOND)
+    assert [event.name for event in events] == ["StoreFailed", "StoreRecovered"]
+    store.failures.append(StoreUnavailableError("again"))
+    await stage.clock.advance(SECOND)
+    assert [event.name for event in events] == ["StoreFailed", "StoreRecovered"] * 2
     await stage.close()
 
 
