@@ -1,11 +1,14 @@
 """Signs of life: each worker and each poller keeps one document in the store that describes it."""
 
-from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
 
+from rota.clock.protocol import Clock
+from rota.clock.system import timeout_after
+from rota.errors import RotaError
 from rota.stores.documents import all_documents, decode_body, find_document, remove_documents
 from rota.stores.protocol import Document, DocumentStore, DocumentWrite
 
@@ -18,6 +21,9 @@ POLLERS = "pollers"
 SHOWN_EVERY = timedelta(seconds=15)
 GONE_AFTER = timedelta(seconds=60)
 """A process that has not been seen for this long is gone."""
+
+WITHDRAWN_WITHIN = timedelta(seconds=1)
+"""How long a process that stops waits for the removal of its sign; otherwise it is swept later."""
 
 AnyPresence = TypeVar("AnyPresence", bound="Presence")
 
@@ -97,14 +103,14 @@ async def list_pollers(store: DocumentStore, now: datetime) -> list[PollerPresen
     return await _list_present(store, POLLERS, PollerPresence, now)
 
 
-async def sweep_workers(store: DocumentStore, now: datetime) -> int:
-    """Remove the signs of workers that are gone; returns how many."""
-    return await remove_documents(store, WORKERS, _is_gone(WorkerPresence, now))
+async def sweep_gone(store: DocumentStore, collection: str, now: datetime) -> int:
+    """Remove the signs of the workers, or of the pollers, that are gone; returns how many."""
 
+    def is_gone(document: Document) -> bool:
+        presence = decode_body(document, Presence, None)
+        return presence is not None and presence.is_gone(now)
 
-async def sweep_pollers(store: DocumentStore, now: datetime) -> int:
-    """Remove the signs of pollers that are gone; returns how many."""
-    return await remove_documents(store, POLLERS, _is_gone(PollerPresence, now))
+    return await remove_documents(store, collection, is_gone)
 
 
 async def _list_present(
@@ -113,14 +119,6 @@ async def _list_present(
     found = [decode_body(it, kind, None) async for it in all_documents(store, collection)]
     present = [it for it in found if it is not None and not it.is_gone(now)]
     return sorted(present, key=lambda presence: (presence.started_at, presence.id))
-
-
-def _is_gone(kind: type[Presence], now: datetime) -> Callable[[Document], bool]:
-    def is_gone(document: Document) -> bool:
-        presence = decode_body(document, kind, None)
-        return presence is not None and presence.is_gone(now)
-
-    return is_gone
 
 
 class SignOfLife:
@@ -147,6 +145,12 @@ class SignOfLife:
         await self._reread()
         if self._version is not None:
             await self._write(None)
+
+    async def try_to_withdraw(self, clock: Clock) -> None:
+        """Withdraw, unless the store does not answer soon: then peers remove the document."""
+        with suppress(RotaError, TimeoutError):
+            async with timeout_after(clock, WITHDRAWN_WITHIN):
+                await self.withdraw()
 
     async def _write(self, body: bytes | None) -> bool:
         write = DocumentWrite(self._collection, self._name, self._version, body)

@@ -16,7 +16,6 @@ from rota.jobs.record import Attempt, Job
 Record = TypeVar("Record", Job, Attempt)
 
 _OPAQUE_FIELDS = frozenset({"payload"})
-_to_json = msgspec.json.Encoder().encode
 
 
 def format_instant(instant: datetime) -> str:

@@ -194,10 +194,6 @@ class _Timetable(NamedTuple):
         return self.count_due(after, now, CATCH_UP_LIMIT + 1) <= CATCH_UP_LIMIT
 
 
-def _timetable(recurrence: Recurrence, series_id: JobId) -> _Timetable:
-    return _Timetable(make_trigger(recurrence), recurrence, series_id)
-
-
 def first_occurrence(recurrence: Recurrence, now: datetime | None = None) -> datetime | None:
     """The first occurrence at or after the start; None when there is none up to ``until``.
 
@@ -232,7 +228,7 @@ def next_occurrence(
     because of an unknown zone, ends with the reason.
     """
     try:
-        timetable = _timetable(recurrence, series_id)
+        timetable = _Timetable(make_trigger(recurrence), recurrence, series_id)
         at = timetable.trigger.next_after(occurrence_at)
         missed_count = 0
         if at is not None and timetable.start_at(at) < now:
@@ -258,7 +254,9 @@ def count_missed(
     None when the series cannot be computed.
     """
     try:
-        return _timetable(recurrence, series_id).count_due(after, upto, MISSED_LIMIT)
+        return _Timetable(make_trigger(recurrence), recurrence, series_id).count_due(
+            after, upto, MISSED_LIMIT
+        )
     except RotaError:
         return 0
 

@@ -1,12 +1,13 @@
 """Decides the next state of a job: (job, outcome, now) -> Change. Writes nothing."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
 from msgspec.structs import replace
 
+from rota.clock.protocol import later
 from rota.errors import IllegalMoveError, InvalidInputError
 from rota.jobs.codec import format_instant
 from rota.jobs.ordering import is_due
@@ -44,7 +45,6 @@ SUCCEEDED = "succeeded"
 """The outcome of an attempt that completed its job."""
 
 _COMPLETION = (JobStatus.RUNNING, JobStatus.COMPLETED)
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def decide_lease(job: Job, worker: str, lease_for: timedelta, now: datetime) -> Change:
@@ -205,7 +205,7 @@ def decide_snooze(job: Job, snoozed_for: timedelta, now: datetime) -> Change:
             f"a job cannot be snoozed for {snoozed_for}: that is less than no time",
             {"field": "snoozed_for"},
         )
-    ready = _let_go(job, JobStatus.READY, now, due_at=_later(now, snoozed_for), loss_count=0)
+    ready = _let_go(job, JobStatus.READY, now, due_at=later(now, snoozed_for), loss_count=0)
     return _change(job, ready)
 
 
@@ -317,13 +317,6 @@ def _attempt(job: Job, lease: Lease, outcome: str, now: datetime) -> Attempt:
         outcome=outcome,
         error=job.last_error or "",
     )
-
-
-def _later(now: datetime, duration: timedelta) -> datetime:
-    try:
-        return now + duration
-    except OverflowError:
-        return _END_OF_TIME
 
 
 def shorten_report(text: str | None) -> str | None:

@@ -8,12 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from rota.clock.protocol import Clock
+from rota.clock.protocol import Clock, later
 from rota.errors import JobEndedError, JobNotFoundError
 from rota.jobs import Job, JobId
 from rota.ops.explanation import show
 from rota.policy.gate_settings import ScopedMaintenance, TenantQuietHours
-from rota.policy.gates import Maintenance, recheck_after
+from rota.policy.gates import RECHECK_FOR, Maintenance
 from rota.policy.limits import Limit, Pause
 from rota.policy.quiet_hours import QuietHours
 from rota.rail.jobs import RailContext, RailSettings, RailStore, find_live
@@ -104,7 +104,7 @@ async def weigh_window(
 ) -> Hold:
     """What the window would hold back: of the tenant's jobs, or of all in its scope."""
     # A job that is held back is due again when the window ends, or when the gate is asked again.
-    until = window.until or recheck_after(now)
+    until = window.until or later(now, RECHECK_FOR)
     depths = await store.survey(until, tenant or entry.scope.tenant)
     queue = entry.scope.queue
     return Hold(

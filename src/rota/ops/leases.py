@@ -13,7 +13,7 @@ from rota.clock.protocol import Clock
 from rota.clock.system import timeout_after
 from rota.errors import RotaError, invalid
 from rota.events import EventEmitter, JobsLeased
-from rota.fleet.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
+from rota.fleet.presence import SHOWN_EVERY, WORKERS, WorkerPresence, sweep_gone
 from rota.jobs import (
     Interrupted,
     Job,
@@ -148,7 +148,7 @@ class HttpWorkerPresence:
         with suppress(RotaError):  # the call that needs the store reports the failure
             await self._write(key, tenant, request, now)
             if shown_at is None:
-                await sweep_workers(self._store, now)
+                await sweep_gone(self._store, WORKERS, now)
 
     async def _write(self, key: str, tenant: str, request: HttpLeaseRequest, now: datetime) -> None:
         document = await find_document(self._store, WORKERS, key)

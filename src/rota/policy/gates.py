@@ -5,14 +5,14 @@ Gates are values that compose. They read no clock and use no randomness.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import chain
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
-from rota.clock.protocol import to_utc
+from rota.clock.protocol import later, to_utc
 from rota.errors import invalid
 from rota.jobs.record import Instant, Job, JobId
 
@@ -20,7 +20,6 @@ RECHECK_FOR = timedelta(minutes=5)
 """How long a job waits for a gate that does not know when it opens."""
 
 LONGEST_REASON = 500
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 STEP_LIMIT = 100
 """How often the gates are asked while searching for an instant that passes all of them."""
@@ -130,14 +129,7 @@ class Maintenance:
             return OPEN
         if self.until is not None:
             return Closed(self.until, self.stored_reason)
-        return Closed(recheck_after(now), self.stored_reason, is_recheck=True)
-
-
-def recheck_after(now: datetime) -> datetime:
-    try:
-        return now + RECHECK_FOR
-    except OverflowError:
-        return _END_OF_TIME
+        return Closed(later(now, RECHECK_FOR), self.stored_reason, is_recheck=True)
 
 
 def _read_instant(value: datetime | None, field: str) -> datetime | None:
@@ -206,7 +198,7 @@ def _later_than(at: datetime, closed: Closed) -> Closed:
     """A closed gate that names a past instant cannot tell when it opens."""
     if to_utc(closed.reopens_at, "reopens_at") > at:
         return closed
-    return Closed(recheck_after(at), closed.reason, is_recheck=True)
+    return Closed(later(at, RECHECK_FOR), closed.reason, is_recheck=True)
 
 
 def _held_until(at: datetime, reasons: Iterable[str], *, is_recheck: bool) -> Closed:

@@ -6,9 +6,9 @@ They are windows of the day in wall time, and the weekdays on which they start.
 import re
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
 
-from rota.clock.protocol import to_utc
+from rota.clock.protocol import END_OF_TIME, to_utc
 from rota.errors import invalid
 from rota.jobs.record import Job
 from rota.policy.gates import OPEN, Closed, Verdict, require
@@ -28,7 +28,6 @@ REASON = "quiet hours"
 
 _NO_DATES: frozenset[date] = frozenset()
 _INSTANT_LATER = timedelta(microseconds=1)
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 _A_MONDAY = date(2024, 1, 1)
 
 
@@ -106,7 +105,7 @@ class QuietHours:
             wall = wall_time(instant, self.zone)
             return self._find_opening(instant, wall) if self.covers(wall) else None
         except OverflowError:
-            return _END_OF_TIME
+            return END_OF_TIME
 
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:  # noqa: ARG002 - given by Gate
         """Closed to a job that notifies, until the first instant that is not quiet."""

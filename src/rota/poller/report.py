@@ -21,7 +21,7 @@ from rota.fleet.presence import (
     PolledDocument,
     PollerPresence,
     SignOfLife,
-    sweep_pollers,
+    sweep_gone,
 )
 from rota.poller.protocol import PolledJob
 from rota.stores.protocol import DocumentStore
@@ -32,7 +32,6 @@ GATHERED_FOR = timedelta(seconds=1)
 SHOWN_VIRTUALLY = timedelta(hours=6)
 """How often an idle poller shows its sign under a virtual clock."""
 
-WITHDRAWN_WITHIN = timedelta(seconds=1)
 MOST_FAILURES = 20
 LONGEST_ERROR = 500
 
@@ -87,13 +86,11 @@ class Report:
         finally:
             showing.cancel()
             await asyncio.wait({showing})
-            with suppress(RotaError, TimeoutError):
-                async with timeout_after(self._clock, WITHDRAWN_WITHIN):
-                    await sign.withdraw()
+            await sign.try_to_withdraw(self._clock)
 
     async def _show(self, store: DocumentStore, sign: SignOfLife) -> None:
         with suppress(RotaError):
-            await sweep_pollers(store, self._clock.now())
+            await sweep_gone(store, POLLERS, self._clock.now())
         while True:
             self._is_changed.clear()
             now, failures = self._clock.now(), tuple(self._failures)

@@ -203,17 +203,14 @@ class DeadLetters:
         limit: int = 20,
     ) -> RailPage:
         """A page of dead letters, newest job first."""
-        wanted = wanted or DeadLetterFilter()
-        sift = None if wanted.with_retried else self._sift_retried
-        search = Search(wanted=_among(wanted), accepts=wanted.accepts, sift=sift)
-        return await list_rail_jobs(self._around, search, cursor, limit)
+        return await list_rail_jobs(self._around, self._search(wanted), cursor, limit)
 
     async def inspect(self, job_id: JobId) -> DeadLetter:
         """One dead letter with every attempt.
 
         Raises JobNotFoundError when the tenant has none with that id.
         """
-        (job,) = await self._read_dead([job_id])
+        (job,) = await self._read([job_id])
         attempts = await self._around.store.attempts(self._around.tenant, job.id)
         return DeadLetter(view_job(job), tuple(attempts))
 
@@ -226,12 +223,9 @@ class DeadLetters:
     ) -> RetryPlan:
         """Plan a retry of all matching dead letters, up to ``limit``. Writes nothing."""
         _check_limit(limit)
-        chosen = wanted or DeadLetterFilter()
-        sift = None if chosen.with_retried else self._sift_retried
-        search = Search(wanted=_among(chosen), accepts=chosen.accepts, sift=sift)
         dead: list[Job] = []
         has_more = False
-        async for job in walk_search(self._around, search):
+        async for job in walk_search(self._around, self._search(wanted)):
             has_more = len(dead) == limit
             if has_more:
                 break
@@ -255,10 +249,12 @@ class DeadLetters:
         one job only, and not for those it blocked.
         """
         if isinstance(what, RetryPlan):
-            dead = await self._read_dead(what.job_ids)
-            blocked = await self._read_blocked(what.dependent_ids)
+            dead = await self._read(what.job_ids)
+            blocked = await self._read(
+                what.dependent_ids, lambda job: job.status is JobStatus.BLOCKED
+            )
         else:
-            dead = await self._read_dead([what])
+            dead = await self._read([what])
             blocked = await self._find_blocked(dead) if cascade else ()
         resubmission = Resubmission(tuple(dead), tuple(blocked))
         now = self._around.clock.now()
@@ -283,12 +279,21 @@ class DeadLetters:
         """
         if isinstance(job_ids, str):
             raise InvalidInputError("job_ids must be several, got a text", {"field": "job_ids"})
-        dead = await self._read_dead(job_ids)
+        dead = await self._read(job_ids)
         errors = {job.id: (job.last_error or "")[:200] for job in dead}
         await self._record("discard", _ids(dead), who, why, errors=errors)
         for job in dead:
             await self._around.store.delete(self._around.tenant, job.id)
         return len(dead)
+
+    def _search(self, wanted: DeadLetterFilter | None) -> Search:
+        chosen = wanted or DeadLetterFilter()
+        status, only_dead = JobStatus.FAILED, not chosen.with_discarded
+        return Search(
+            wanted=JobFilter(status=status, queue=chosen.queue, only_dead=only_dead),
+            accepts=chosen.accepts,
+            sift=None if chosen.with_retried else self._sift_retried,
+        )
 
     async def _sift_retried(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """The jobs without a replacement."""
@@ -296,14 +301,8 @@ class DeadLetters:
         found = await self._around.store.get(self._around.tenant, [*stand_ins.values()])
         return [job for job in jobs if stand_ins[job.id] not in found]
 
-    async def _read_dead(self, job_ids: Iterable[JobId]) -> tuple[Job, ...]:
-        return await self._read(job_ids, is_dead)
-
-    async def _read_blocked(self, job_ids: Iterable[JobId]) -> tuple[Job, ...]:
-        return await self._read(job_ids, lambda job: job.status is JobStatus.BLOCKED)
-
     async def _read(
-        self, job_ids: Iterable[JobId], accepts: Callable[[Job], bool]
+        self, job_ids: Iterable[JobId], accepts: Callable[[Job], bool] = is_dead
     ) -> tuple[Job, ...]:
         named = tuple(dict.fromkeys(read_id(job_id, "job_id") for job_id in job_ids))
         _check_limit(max(len(named), 1))
@@ -327,12 +326,6 @@ class DeadLetters:
     ) -> None:
         act = AuditedAction(action=action, who=who, why=why, job_ids=job_ids, details=details)
         await record_action(self._around, act)
-
-
-def _among(wanted: DeadLetterFilter) -> JobFilter:
-    return JobFilter(
-        status=JobStatus.FAILED, queue=wanted.queue, only_dead=not wanted.with_discarded
-    )
 
 
 def _ids(jobs: Iterable[Job]) -> tuple[JobId, ...]:

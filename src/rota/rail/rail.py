@@ -249,8 +249,7 @@ class Rail:
         With ``ends_series=False`` only the current occurrence is cancelled. Raises JobEndedError
         when nothing is left to cancel.
         """
-        await find_live(self._around, job_id)
-        await self._record("cancel", job_id, who, why, endsSeries=ends_series)
+        await self._announce("cancel", job_id, who, why, endsSeries=ends_series)
         reason = "cancelled" + (f" by {who}" if who else "") + (f": {why}" if why else "")
         cancelled = await cancel_jobs(self._around, job_id, reason, ends_series=ends_series)
         return view_job(cancelled[-1])
@@ -260,24 +259,21 @@ class Rail:
     ) -> RailJob:
         """Move a waiting job to another time. In a series this moves only the next occurrence."""
         due_at = read_moment(run_at, "run_at")
-        await find_live(self._around, job_id)
-        await self._record("reschedule", job_id, who, why, runAt=due_at.isoformat())
+        await self._announce("reschedule", job_id, who, why, runAt=due_at.isoformat())
         return view_job(await move_job(self._around, job_id, due_at))
 
     async def run_now(
         self, job_id: JobId, *, who: str | None = None, why: str | None = None
     ) -> RailJob:
         """Run a waiting job at once. A series continues as if the job had waited."""
-        await find_live(self._around, job_id)
-        await self._record("run_now", job_id, who, why)
+        await self._announce("run_now", job_id, who, why)
         return view_job(await move_job(self._around, job_id, self._around.clock.now()))
 
     async def pause(
         self, job_id: JobId, *, who: str | None = None, why: str | None = None
     ) -> RailJob:
         """Pause a series. A running occurrence finishes; no other starts."""
-        await find_live(self._around, job_id)
-        await self._record("pause", job_id, who, why)
+        await self._announce("pause", job_id, who, why)
         return view_job(await pause_series(self._around, job_id, who=who or "", why=why or ""))
 
     async def resume(
@@ -293,8 +289,7 @@ class Rail:
         Occurrences missed during the pause are skipped; with ``catch_up`` the first of them runs
         now.
         """
-        await find_live(self._around, job_id)
-        await self._record("resume", job_id, who, why, catchUp=catch_up)
+        await self._announce("resume", job_id, who, why, catchUp=catch_up)
         return view_job(await resume_series(self._around, job_id, catch_up=catch_up))
 
     async def preview(
@@ -373,6 +368,11 @@ class Rail:
         else:
             (inserted,) = await around.store.insert_within(within, [job], now)
         return inserted.job.id
+
+    async def _announce(self, action: str, job_id: JobId, *by: str | None, **details: Any) -> None:
+        """Record an action on a job or series that has not ended, before it happens."""
+        await find_live(self._around, job_id)
+        await self._record(action, job_id, *by, **details)
 
     async def _record(
         self, action: str, job_id: JobId | None, who: str | None, why: str | None, **details: Any

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from rota.clock.protocol import Clock, to_utc
+from rota.clock.protocol import END_OF_TIME, Clock, to_utc
 from rota.errors import CronCalculationError, InvalidCronExpressionError, TaskNotRegisteredError
 from rota.scheduler.history import TaskRun, read_history
 from rota.scheduler.orders import find_pause, list_paused
@@ -34,7 +34,6 @@ from rota.triggers.cron import Cron, CronTrigger, parse_stored_cron
 from rota.triggers.zone import Fold, instants_of, wall_time
 
 OCCURRENCES_SHOWN = 5
-END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 _SILENT_FOR = SchedulerSettings().peer_silent_for
 
 

@@ -4,14 +4,12 @@ import logging
 import os
 import socket
 from collections.abc import Collection
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
-from rota.clock.system import timeout_after
 from rota.errors import RotaError
 from rota.fleet.presence import (
     GONE_AFTER,
@@ -19,16 +17,13 @@ from rota.fleet.presence import (
     WORKERS,
     SignOfLife,
     WorkerPresence,
-    sweep_workers,
+    sweep_gone,
 )
 from rota.worker.rest import StoreChanges
 from rota.worker.settings import Resources
 
 SWEPT_EVERY = 4
 """After this number of its own signs, a worker removes those of workers that are gone."""
-
-WITHDRAWN_WITHIN = timedelta(seconds=1)
-"""How long a stopping worker waits for the removal of its sign; otherwise it is swept later."""
 
 SHOWN_UNPOLLED = timedelta(hours=6)
 """How often a worker shows its sign under a virtual clock that does not stop for polls."""
@@ -53,9 +48,7 @@ async def show_presence(resources: Resources) -> None:
             shown_count += 1
             await clock.sleep(shown_every if is_shown else SHOWN_EVERY)
     finally:
-        with suppress(RotaError, TimeoutError):
-            async with timeout_after(clock, WITHDRAWN_WITHIN):
-                await sign.withdraw()
+        await sign.try_to_withdraw(clock)
 
 
 async def _try_to_show(
@@ -64,7 +57,7 @@ async def _try_to_show(
     try:
         await sign.show(msgspec.json.encode(_describe(resources, started_at)))
         if is_sweeping:
-            await sweep_workers(resources.store, resources.clock.now())
+            await sweep_gone(resources.store, WORKERS, resources.clock.now())
     except RotaError:
         return False  # the parts that need the store for their work report it
     except Exception:

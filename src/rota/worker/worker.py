@@ -324,7 +324,14 @@ class _Run:
                 manner = await self._drain()
         finally:
             report = self._make_report(manner)
-            self._emit_stopped(report)
+            resources.events.emit(
+                WorkerStopped(
+                    worker=resources.name,
+                    manner=report.manner,
+                    handed_back_count=report.handed_back_count,
+                    unwritten_count=report.unwritten_count,
+                )
+            )
         return report
 
     async def one_batch(self) -> list[Settled]:
@@ -387,7 +394,14 @@ class _Run:
 
     async def _drain(self) -> StopManner:
         """Let running jobs end within the grace; hand back at once what has not started."""
-        self._emit_stopping()
+        settings = self._resources.settings
+        self._resources.events.emit(
+            WorkerStopping(
+                worker=self._resources.name,
+                running_count=self._flow.running_count,
+                grace_ms=settings.grace_for / _MILLISECOND,
+            )
+        )
         is_worn_out = self._executor.leaks.has_worn_out
         await self._finish_running()
         if self._stop_count > 1:
@@ -460,25 +474,6 @@ class _Run:
             unwritten_count=len(self._flow.ended),
             child_count=0 if processes is None else processes.started_count,
             killed_count=0 if processes is None else processes.killed_count,
-        )
-
-    def _emit_stopping(self) -> None:
-        self._resources.events.emit(
-            WorkerStopping(
-                worker=self._resources.name,
-                running_count=self._flow.running_count,
-                grace_ms=self._resources.settings.grace_for / _MILLISECOND,
-            )
-        )
-
-    def _emit_stopped(self, report: StopReport) -> None:
-        self._resources.events.emit(
-            WorkerStopped(
-                worker=self._resources.name,
-                manner=report.manner,
-                handed_back_count=report.handed_back_count,
-                unwritten_count=report.unwritten_count,
-            )
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.worker.workshop import MINUTE, NOW, SECOND, Workshop, succeed
 
 from rota.errors import StoreUnavailableError
-from rota.fleet.presence import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_workers
+from rota.fleet.presence import GONE_AFTER, SHOWN_EVERY, WORKERS, WorkerPresence, sweep_gone
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import Document, DocumentWrite
 from rota.worker import StopManner, WorkerSettings, list_workers
@@ -131,7 +131,7 @@ async def test_a_sweep_leaves_alone_a_process_seen_meanwhile() -> None:
 
     store = Raced()
     await keep(store, a_presence())
-    assert await sweep_workers(store, NOW + GONE_AFTER) == 0
+    assert await sweep_gone(store, WORKERS, NOW + GONE_AFTER) == 0
     assert len(await store.read(WORKERS, ["host:1:aa"])) == 1
 
 
@@ -179,4 +179,4 @@ async def test_the_longest_at_work_comes_first_and_what_cannot_be_read_not_at_al
     await store.write_each([DocumentWrite(WORKERS, "c", None, b'{"id": 7}')])
     found = await list_workers(store, NOW + timedelta(seconds=2))
     assert [it.id for it in found] == ["b", "a"]
-    assert await sweep_workers(store, NOW + 2 * GONE_AFTER) == 2
+    assert await sweep_gone(store, WORKERS, NOW + 2 * GONE_AFTER) == 2
