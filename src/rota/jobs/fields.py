@@ -172,12 +172,12 @@ def read_flag(value: object, field: str) -> bool:
 
 def read_instant(value: object, field: str) -> datetime:
     """An aware datetime, or ISO 8601 text with an offset; in UTC."""
+    if type(value) is datetime and value.tzinfo is UTC:
+        return value
     try:
         if isinstance(value, str):
             return parse_instant(value, field)
-        if type(value) is not datetime:
-            value = require(datetime, value, field, "an instant")
-        return to_utc(value, field)
+        return to_utc(require(datetime, value, field, "an instant"), field)
     except InvalidJobError:
         raise
     except OverflowError as error:
