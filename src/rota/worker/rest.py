@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Self
 
-from rota.clock.protocol import Clock, ConditionalClock, keeps_real_time, later
+from rota.clock.protocol import END_OF_TIME, Clock, ConditionalClock, keeps_real_time, later
 from rota.clock.system import Timeout, timeout_after
 from rota.errors import RotaError
 from rota.fleet.outage import StoreRetry
@@ -31,10 +31,9 @@ _NO_TIME = timedelta(0)
 _UNLIMITED = LeasedUnderLimits(())
 
 
-def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
-    """How long to rest: until the next job is due, or until the next poll."""
-    poll = poll_for * (1 - POLL_JITTER * chance)
-    return poll if due_for is None else max(min(poll, due_for), min(SHORTEST_REST, poll))
+def choose_rest(poll_for: timedelta, chance: float) -> timedelta:
+    """How long to rest at most: until the next poll."""
+    return poll_for * (1 - POLL_JITTER * chance)
 
 
 def choose_due_for(
@@ -131,12 +130,10 @@ class Rest:
         self._called = called
         store = resources.store
         self._due = DueJobs()
-        self._watchable: Watchable | None = None
-        self._changes: StoreChanges | None = None
-        if not keeps_real_time(resources.clock):
-            self._changes = StoreChanges.of(store, resources.clock)
-        elif isinstance(store, Watchable) and store.reach is not Reach.PROCESS:
-            self._watchable = store
+        is_real = keeps_real_time(resources.clock)
+        self._changes = None if is_real else StoreChanges.of(store, resources.clock)
+        is_watched = store.reach is not Reach.PROCESS if is_real else self._changes is not None
+        self._watchable = store if is_watched and isinstance(store, Watchable) else None
 
     async def rest(self, last: LeasedUnderLimits, idle_since: datetime) -> None:
         """Return when called, when the next job is due, or at the next poll.
@@ -148,15 +145,11 @@ class Rest:
         if self._called.is_set():
             return
         clock, chance = self._resources.clock, self._resources.random.random()
-        rest_for = choose_rest(self._resources.settings.poll_for, None, chance)
+        rest_for = choose_rest(self._resources.settings.poll_for, chance)
         with suppress(TimeoutError):
             # Two ends: a clock that is set back may delay a due job, but never the next poll.
             async with timeout_after(clock, rest_for) as poll, timeout_after(clock, None) as due:
-                if self._changes is None:
-                    look = self._look(due, rest_for, last, idle_since)
-                else:
-                    look = self._wait_for_changes(self._changes, poll, due, last)
-                looking = asyncio.create_task(look)
+                looking = asyncio.create_task(self._look(poll, due, last, idle_since))
                 try:
                     await self._called.wait()
                 finally:
@@ -165,55 +158,39 @@ class Rest:
             looking.result()
 
     async def _look(
-        self, due: Timeout, rest_for: timedelta, last: LeasedUnderLimits, idle_since: datetime
+        self, poll: Timeout, due: Timeout, last: LeasedUnderLimits, idle_since: datetime
     ) -> None:
-        """End the rest when the next job is due; at once if that cannot be found out."""
-        clock, watchable, shortest = self._resources.clock, self._watchable, SHORTEST_REST
-        try:
-            while True:
-                # Read first: what is written from now on is new.
-                version = None if watchable is None else watchable.read_version()
-                due_at, now = await self._find_due_at(), clock.now()
-                last = self._due.judge(last, is_due=due_at is not None and due_at <= now)
-                due_for = choose_due_for(due_at, last, now)
-                if due_for is not None and due_for < rest_for:
-                    _end_by(due, later(now, max(due_for, shortest)))
-                await self.refresh_ahead()
-                if watchable is None:
-                    return
-                if shortest == _NO_TIME:  # a write that brought no job: there may be many of them
-                    await clock.sleep(choose_look(clock.now() - idle_since))
-                while watchable.read_version() in (None, version):
-                    await clock.sleep(choose_look(clock.now() - idle_since))
-                shortest = _NO_TIME
-        except Exception:
-            _end_by(due, clock.now())
-            raise
+        """End the rest when the next job is due; at once if that cannot be found out.
 
-    async def _wait_for_changes(
-        self, changes: StoreChanges, poll: Timeout, due: Timeout, last: LeasedUnderLimits
-    ) -> None:
-        """End the rest when a job is due. Until then, do not poll.
-
-        Jobs that limits hold back are due already: they are polled for, as in real time.
+        Jobs that limits hold back are due already: they are polled for, also in virtual time.
         """
         clock, shortest = self._resources.clock, SHORTEST_REST
         try:
             while True:
-                version = changes.read_version()
+                # Read first: what is written from now on is new.
+                version = None if self._watchable is None else self._watchable.read_version()
                 due_at, now = await self._find_due_at(), clock.now()
-                is_idle = due_at is None or due_at > now
-                if is_idle and version is not None and not poll.expired():
+                is_due = due_at is not None and due_at <= now
+                if self._changes and version is not None and not (is_due or poll.expired()):
                     poll.reschedule(None)
-                last = self._due.judge(last, is_due=not is_idle)
+                last = self._due.judge(last, is_due=is_due)
                 due_for = choose_due_for(due_at, last, now)
                 if due_for is not None:
-                    _end_by(due, later(now, max(due_for, shortest)))
+                    _end_by(due, poll, later(now, max(due_for, shortest)))
                 await self.refresh_ahead()
-                await changes.wait(version)
+                if self._changes is not None:
+                    await self._changes.wait(version)
+                elif self._watchable is None:
+                    return
+                else:
+                    # A write may have brought no job, and there may be many of them: wait first.
+                    is_pausing = shortest == _NO_TIME
+                    while is_pausing or self._watchable.read_version() in (None, version):
+                        is_pausing = False
+                        await clock.sleep(choose_look(clock.now() - idle_since))
                 shortest = _NO_TIME
         except Exception:
-            _end_by(due, clock.now())
+            _end_by(due, poll, clock.now())
             raise
 
     async def _find_due_at(self) -> datetime | None:
@@ -234,8 +211,8 @@ class Rest:
             await self._resources.limits.refresh_ahead(now)
 
 
-def _end_by(rest: Timeout, instant: datetime) -> None:
+def _end_by(due: Timeout, poll: Timeout, instant: datetime) -> None:
     """End the rest at the instant, unless it ends sooner."""
-    end = rest.when()
-    if not rest.expired() and (end is None or instant < end):
-        rest.reschedule(instant)
+    ends = [end for end in (due.when(), poll.when()) if end is not None]
+    if not due.expired() and instant < min(ends, default=END_OF_TIME):
+        due.reschedule(instant)
