@@ -178,20 +178,26 @@ class Rest:
                 if due_for is not None:
                     _end_by(due, poll, later(now, max(due_for, shortest)))
                 await self.refresh_ahead()
-                if self._changes is not None:
-                    await self._changes.wait(version)
-                elif self._watchable is None:
+                if self._watchable is None:
                     return
-                else:
-                    # A write may have brought no job, and there may be many of them: wait first.
-                    is_pausing = shortest == _NO_TIME
-                    while is_pausing or self._watchable.read_version() in (None, version):
-                        is_pausing = False
-                        await clock.sleep(choose_look(clock.now() - idle_since))
+                if shortest == _NO_TIME and self._changes is None:
+                    # A write brought no job, and there may be many of them.
+                    await clock.sleep(choose_look(clock.now() - idle_since))
+                await self._wait_for_write(self._watchable, version, idle_since)
                 shortest = _NO_TIME
         except Exception:
             _end_by(due, poll, clock.now())
             raise
+
+    async def _wait_for_write(
+        self, store: Watchable, version: int | None, idle_since: datetime
+    ) -> None:
+        clock = self._resources.clock
+        if self._changes is not None:
+            await self._changes.wait(version)
+            return
+        while store.read_version() in (None, version):
+            await clock.sleep(choose_look(clock.now() - idle_since))
 
     async def _find_due_at(self) -> datetime | None:
         store, clock, settings = (
