@@ -7,8 +7,8 @@ does it.
 
 import asyncio
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import NamedTuple
@@ -57,53 +57,22 @@ class Heartbeat:
         self._resources = resources
         self._flow = flow
         self._executor = executor
+        self._stopped = Event()
         self._watch: asyncio.Task[None] | None = None
         self._watched_until = END_OF_TIME
-        self.interval = min(resources.settings.lease_for / 4, LONGEST_INTERVAL)
-        self.retry_after = min(self.interval, RETRIED_AFTER)
+        self._interval = min(resources.settings.lease_for / 4, LONGEST_INTERVAL)
 
     async def run(self) -> None:
         """Beat until cancelled."""
         try:
             if keeps_real_time(self._resources.clock):
-                loop, keeper = asyncio.get_running_loop(), self._resources.store.make_keeper()
-                await _BeatThread(self, keeper, loop, loop.create_future()).run()
+                await self._run_thread(self._resources.store.make_keeper())
             else:
                 await self._keep_beating()
         finally:
             self._watched_until = _LONG_AGO  # leases that come later are not watched
             if self._watch is not None:
                 self._watch.cancel()
-
-    async def _keep_beating(self) -> None:
-        clock, held, pause = self._resources.clock, self._flow.held, self.interval
-        while True:
-            if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
-                await clock.wait_until(lambda: bool(held))
-            await clock.sleep(pause)
-            pause = await self._beat()
-
-    async def _beat(self) -> timedelta:
-        beat = self.begin()
-        if not beat.leases:
-            return self.interval
-        try:
-            answers = await self._resources.store.extend(beat.leases, beat.until, beat.now)
-        except StoreClosedError:
-            raise
-        except StoreError as error:
-            self.take_failure(error)
-            return self.retry_after
-        beat.note_kept(answers)
-        self.take_answer(beat, answers)
-        return self.interval
-
-    def begin(self) -> Beat:
-        """A beat for all attempts held now. Any thread may call it: the copy is atomic."""
-        attempts = self._in_order()
-        now = self._resources.clock.now()
-        until = now + self._resources.settings.lease_for
-        return Beat(attempts, [each.lease for each in attempts], until, now)
 
     def note_leases(self, until: datetime) -> None:
         """Jobs were leased until then, which may be soon: the store may have been slow."""
@@ -113,16 +82,95 @@ class Heartbeat:
             self._watched_until = until
             self._watch = asyncio.create_task(self._watch_leases(), name="rota lease watch")
 
-    def take_answer(self, beat: Beat, answers: Sequence[bool]) -> None:
-        """Cancel the attempts whose leases are lost."""
+    async def _run_thread(self, keeper: LeaseKeeper) -> None:
+        """Let a thread beat until cancelled; then wait a moment for it to end."""
+        loop = asyncio.get_running_loop()
+        ended: Future[None] = loop.create_future()
+        thread = Thread(target=self._serve, args=(keeper, loop, ended), name="rota-heartbeat")
+        thread.daemon = True
+        thread.start()
+        try:
+            await asyncio.wait({ended})
+        finally:
+            self._stopped.set()
+            await asyncio.wait({ended}, timeout=CLOSED_AFTER.total_seconds())
+            if ended.done():
+                ended.result()
+
+    def _serve(self, keeper: LeaseKeeper, loop: AbstractEventLoop, ended: "Future[None]") -> None:
+        """The thread. It ends when stopped, and when the loop is closed."""
+        error, pause = None, self._interval
+        try:
+            while not self._stopped.wait(pause.total_seconds()):
+                pause = self._beat_in_thread(keeper, loop)
+        except BaseException as raised:  # noqa: BLE001 - raised again where run() is awaited
+            error = raised
+        finally:
+            keeper.close()
+        with suppress(RuntimeError):  # the loop is closed
+            if error is None:
+                loop.call_soon_threadsafe(ended.set_result, None)
+            else:
+                loop.call_soon_threadsafe(ended.set_exception, error)
+
+    def _beat_in_thread(self, keeper: LeaseKeeper, loop: AbstractEventLoop) -> timedelta:
+        beat = self._begin()
+        if not beat.leases:
+            return self._interval
+        answer: Sequence[bool] | StoreError
+        try:
+            answer = keeper.extend(beat.leases, beat.until, beat.now)
+            beat.note_kept(answer)
+        except StoreClosedError:
+            raise
+        except StoreError as error:
+            answer = error
+        loop.call_soon_threadsafe(self._take, beat, answer)
+        return self._choose_pause(answer)
+
+    async def _keep_beating(self) -> None:
+        clock, held, pause = self._resources.clock, self._flow.held, self._interval
+        while True:
+            if isinstance(clock, ConditionalClock):  # virtual time does not stop for nothing
+                await clock.wait_until(lambda: bool(held))
+            await clock.sleep(pause)
+            pause = await self._beat()
+
+    async def _beat(self) -> timedelta:
+        beat = self._begin()
+        if not beat.leases:
+            return self._interval
+        answer: Sequence[bool] | StoreError
+        try:
+            answer = await self._resources.store.extend(beat.leases, beat.until, beat.now)
+            beat.note_kept(answer)
+        except StoreClosedError:
+            raise
+        except StoreError as error:
+            answer = error
+        self._take(beat, answer)
+        return self._choose_pause(answer)
+
+    def _choose_pause(self, answer: Sequence[bool] | StoreError) -> timedelta:
+        is_failure = isinstance(answer, StoreError)
+        return min(self._interval, RETRIED_AFTER) if is_failure else self._interval
+
+    def _begin(self) -> Beat:
+        """A beat for all attempts held now. Any thread may call it: the copy is atomic."""
+        attempts = self._in_order()
+        now = self._resources.clock.now()
+        until = now + self._resources.settings.lease_for
+        return Beat(attempts, [each.lease for each in attempts], until, now)
+
+    def _take(self, beat: Beat, answer: Sequence[bool] | StoreError) -> None:
+        """In the event loop: cancel the attempts whose leases are lost, or note the outage."""
+        if isinstance(answer, StoreError):
+            self._resources.outage.begin(self, answer)
+            return
         self._resources.outage.end(self)
-        for attempt, is_held in zip(beat.attempts, answers, strict=True):
+        for attempt, is_held in zip(beat.attempts, answer, strict=True):
             if not is_held:
                 self._executor.cancel(attempt, CancelReason.LOST)
-
-    def take_failure(self, error: StoreError) -> None:
-        """The store does not answer."""
-        self._resources.outage.begin(self, error)
 
     async def _watch_leases(self) -> None:
         """Let nothing run longer than its lease is known to last.
@@ -143,62 +191,3 @@ class Heartbeat:
     def _in_order(self) -> list[Attempt]:
         """By job: the order of a set differs between runs, and a simulation is repeatable."""
         return sorted(self._flow.held, key=lambda attempt: attempt.job.id)
-
-
-@dataclass(slots=True, eq=False)
-class _BeatThread:
-    """Beats in a thread, and reports to the heartbeat on the event loop."""
-
-    _heartbeat: Heartbeat
-    _keeper: LeaseKeeper
-    _loop: AbstractEventLoop
-    _ended: "Future[None]"
-    _stopped: Event = field(default_factory=Event)
-
-    async def run(self) -> None:
-        """Beat until cancelled; then wait a moment for the thread to end."""
-        Thread(target=self._serve, name="rota-heartbeat", daemon=True).start()
-        try:
-            await asyncio.wait({self._ended})
-        finally:
-            self._stopped.set()
-            await asyncio.wait({self._ended}, timeout=CLOSED_AFTER.total_seconds())
-            if self._ended.done():
-                self._ended.result()
-
-    def _serve(self) -> None:
-        """The thread."""
-        error, pause = None, self._heartbeat.interval
-        try:
-            while not self._stopped.wait(pause.total_seconds()):
-                pause = self._beat()
-        except BaseException as raised:  # noqa: BLE001 - raised again where run() is awaited
-            error = raised
-        finally:
-            self._keeper.close()
-        if error is None:
-            self._call(self._ended.set_result, None)
-        else:
-            self._call(self._ended.set_exception, error)
-
-    def _beat(self) -> timedelta:
-        heartbeat = self._heartbeat
-        beat = heartbeat.begin()
-        if not beat.leases:
-            return heartbeat.interval
-        try:
-            answers = self._keeper.extend(beat.leases, beat.until, beat.now)
-        except StoreClosedError:
-            raise
-        except StoreError as error:
-            self._call(heartbeat.take_failure, error)
-            return heartbeat.retry_after
-        beat.note_kept(answers)
-        self._call(heartbeat.take_answer, beat, answers)
-        return heartbeat.interval
-
-    def _call(self, report: Callable[..., None], *arguments: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(report, *arguments)
-        except RuntimeError:  # the loop is closed
-            self._stopped.set()
