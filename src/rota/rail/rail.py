@@ -421,21 +421,15 @@ def read_rule(rule: Rule) -> Any:
     """The fields of a ``Recurrence``, after the checks that only this entrance needs."""
     if len(rule.texts) != 1:
         raise InvalidJobError("rrule", "or cron or interval must be given, and only one of them")
-    return {
-        "rrule": rule.rrule,
-        "cron": rule.cron,
-        "interval": _read_duration(rule.interval, "interval"),
-        "zone": _read_zone(rule.tz, is_needed=rule.interval is None),
-        "start": _read_optional(rule.start_from, "start_from"),
-        "until": _read_optional(rule.until, "until"),
-        "count": rule.count,
-        "gap": rule.gap,
-        "fold": rule.fold,
-        "overlap": rule.overlap,
-        "catch_up": rule.catch_up,
-        "jitter": _read_duration(rule.jitter, "jitter"),
-        "alert_after": _read_duration(rule.alert_after, "alert_after"),
-    }
+    fields = msgspec.structs.asdict(rule)
+    fields["interval"] = _read_duration(rule.interval, "interval")
+    fields["zone"] = _read_zone(fields.pop("tz"), is_needed=rule.interval is None)
+    start = fields.pop("start_from")
+    fields["start"] = None if start is None else read_moment(start, "start_from")
+    fields["until"] = None if rule.until is None else read_moment(rule.until, "until")
+    fields["jitter"] = _read_duration(rule.jitter, "jitter")
+    fields["alert_after"] = _read_duration(rule.alert_after, "alert_after")
+    return fields
 
 
 @contextmanager
@@ -498,7 +492,3 @@ def _read_zone(value: object, *, is_needed: bool) -> str:
             raise InvalidJobError("tz", "is missing: a time zone such as Europe/London")
         return "UTC"
     return value.key if isinstance(value, ZoneInfo) else require(str, value, "tz", "a time zone")
-
-
-def _read_optional(value: object, field: str) -> datetime | None:
-    return None if value is None else read_moment(value, field)

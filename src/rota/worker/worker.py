@@ -418,11 +418,11 @@ class _Run:
 
     async def _wind_up(self) -> None:
         """Hand back what is not finished, write what has ended, and end all tasks."""
-        self._producer.stop()
         try:
-            if self._flow.is_busy:
-                await self._hand_back()
             if self._flow.held or self._producer.unanswered or "producer" in self._tasks:
+                self._producer.stop()
+                if self._flow.is_busy:
+                    await self._hand_back()
                 await self._write_the_last()
             if (progress := self._executor.facilities.progress) is not None:
                 await progress.close()
