@@ -232,6 +232,7 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         one_row: OneRow[Committed[Answer]] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-        notify = self._wakeups.ring
-        committed = await self._open_writer().run(work, write_count, notify, one_row)
-        return committed.answer
+        writer, notify = self._open_writer(), self._wakeups.ring
+        if one_row is None:
+            return (await writer.run(work, write_count, notify)).answer
+        return (await writer.run_row(work, notify, one_row)).answer
