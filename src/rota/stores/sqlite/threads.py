@@ -224,6 +224,7 @@ class Writer:
         self._thread = thread
         self._path = settings.path
         self._waiting: deque[Call[Any]] = deque()
+        self._call_count = 0
         self._is_called = False
         self._is_closed = False
         self._lock = Lock()
@@ -242,8 +243,6 @@ class Writer:
         self._thread.end()
 
     def _close(self) -> None:
-        while self._waiting:  # also a call of ``run_row`` that has not called the thread yet
-            self._serve_waiting()
         with self._lock:
             self._is_closed = True
             self._connection.close()
@@ -279,6 +278,7 @@ class Writer:
         time.
         """
         call = Call.of(work, write_count, notify, one_row)
+        self._call_count += 1
         self._waiting.append(call)
         self._call_thread()
         return call.answer
@@ -287,50 +287,30 @@ class Writer:
         """Do work that cannot be repeated, in a transaction of its own."""
         return self.run(work, MOST_WRITES_TOGETHER + 1)
 
-    async def run_row(
-        self, work: Work[Result], notify: Callable[[Result], None], one_row: OneRow[Result]
-    ) -> Result:
-        """As ``run``, but written in the event loop if that is quicker than to wake the thread.
+    async def write_in_turn(self, statement: str, row: Row) -> bool:
+        """As ``write_here``, in the event loop; False as well if the thread should do it.
 
-        So it is if recent writes to the file were quick, no other call comes in this turn of the
-        loop, and no other process has the file locked. Between two of these writes, the loop does
-        everything else that is ready.
+        The loop is held up only by a write that is likely to be quick: recent ones were, no other
+        process has the file locked, and no other call comes in this turn of the loop. Between two
+        of these writes the loop does everything else that is ready.
         """
         if self._is_busy or not self._rows.is_quick:
-            return await self.run(work, 1, notify, one_row)
-        call = Call.of(work, 1, notify, one_row)
-        self._waiting.append(call)
-        try:
-            await turn()
-        except BaseException:  # cancelled; the write is carried out all the same
-            call.answer.cancel()
-            self._call_thread()
-            raise
-        if self._is_called or self._lock.locked() or not self._write_in_loop(call, one_row):
-            self._call_thread()
-        return await call.answer
-
-    @property
-    def _is_busy(self) -> bool:
-        """Whether calls wait or are under way."""
-        return self._is_called or bool(self._waiting) or self._lock.locked()
-
-    def _write_in_loop(self, call: Call[Result], one_row: OneRow[Result]) -> bool:
-        """Carry out this call if it is the only one; False if the thread has to."""
-        with self._lock:
-            if len(self._waiting) != 1 or self._waiting[0] is not call:
+            return False
+        self._call_count = mine = self._call_count + 1
+        await turn()
+        if self._call_count != mine or self._is_busy:
+            return False
+        with self._lock, translated(self._path):
+            if self._is_closed or not self._rows.write_at_once(statement, row):
                 return False
-            outcome: Result | BaseException = one_row.result
-            try:
-                if not self._rows.write_at_once(one_row.statement, one_row.row):
-                    return False
-            except apsw.Error as error:
-                outcome = self._failure(error)
-            self._waiting.clear()
-        _settle(call.loop, [(call, outcome)])
         if self._log.is_long:
             self._call_thread()
         return True
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the thread is called, or any thread writes."""
+        return self._is_called or self._lock.locked()
 
     def _call_thread(self) -> None:
         if not self._is_called:
