@@ -258,8 +258,10 @@ class Writer:
         with self._lock:  # a signal after a call of acquire() would leave it locked for ever
             if self._is_closed:
                 return False
-            with translated(self._path):
+            try:
                 is_written = self._rows.write(statement, row)
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
             self._log.fold_if_long()
             return is_written
 
@@ -300,9 +302,12 @@ class Writer:
         await turn()
         if self._call_count != mine or self._is_busy:
             return False
-        with self._lock, translated(self._path):
-            if self._is_closed or not self._rows.write_at_once(statement, row):
-                return False
+        with self._lock:
+            try:
+                if self._is_closed or not self._rows.write_at_once(statement, row):
+                    return False
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
         if self._log.is_long:
             self._call_thread()
         return True
