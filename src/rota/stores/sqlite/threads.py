@@ -315,8 +315,8 @@ class Writer:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether the thread is called, or any thread writes."""
-        return self._is_called or self._lock.locked()
+        """Whether the thread is called or has calls to carry out, or any thread writes."""
+        return self._is_called or bool(self._waiting) or self._lock.locked()
 
     def _call_thread(self) -> None:
         if not self._is_called:
@@ -325,29 +325,32 @@ class Writer:
 
     def _serve_waiting(self) -> None:
         with self._lock:
-            # First of all: a call after this line calls the thread again.
+            # In this order: a call after the first line starts a turn of its own, and a call before
+            # it is counted by the second line.
             self._is_called = False
+            left_count = len(self._waiting)
             self._log.fold_if_long()
-            group = self._take_group()
-            outcomes = self._carry_out(group)
-            if self._waiting or self._log.is_long:
-                self._call_thread()
-        _answer(group, outcomes)
+        while left_count:
+            with self._lock:
+                group = self._take_group(left_count)
+                outcomes = self._carry_out(group)
+            left_count -= len(group)
+            _answer(group, outcomes)
+        if self._log.is_long:
+            self._call_thread()
 
-    def _take_group(self) -> list[Call[Any]]:
-        group: list[Call[Any]] = []
-        write_count = 0
-        for _ in range(len(self._waiting)):
+    def _take_group(self, most: int) -> list[Call[Any]]:
+        group = [self._waiting.popleft()]
+        write_count = group[0].write_count
+        while len(group) < most:
             write_count += self._waiting[0].write_count
-            if group and write_count > MOST_WRITES_TOGETHER:
+            if write_count > MOST_WRITES_TOGETHER:
                 break
             group.append(self._waiting.popleft())
         return group
 
     def _carry_out(self, group: Sequence[Call[Any]]) -> list[Any]:
         """The result or the exception of each call. No call fails because of another."""
-        if not group:
-            return []
         one_row = group[0].one_row if len(group) == 1 else None
         try:
             if one_row is not None and self._rows.write(one_row.statement, one_row.row):

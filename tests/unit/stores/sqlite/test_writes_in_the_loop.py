@@ -1,6 +1,7 @@
 """A lone new job is written in the event loop, where that cannot hold the loop up for long."""
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -231,6 +232,22 @@ async def test_a_store_that_is_closed_meanwhile_writes_or_refuses(path: Path) ->
         assert await again.count("default") == (0 if isinstance(outcome, StoreClosedError) else 1)
 
 
+async def test_calls_that_wait_when_the_store_is_closed_are_carried_out(
+    path: Path, gate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "MOST_WRITES_TOGETHER", 1)
+    store = await SqliteStore.open(SqliteSettings(path))
+    writing = asyncio.ensure_future(store.write_all(gate))
+    inserting = [asyncio.ensure_future(insert(store)) for _ in range(3)]
+    while not gate.reached.is_set():
+        await asyncio.wait([writing], timeout=0.001)
+    closing = asyncio.ensure_future(store.close())
+    while store._writer._thread._steps.empty():
+        await asyncio.wait([closing], timeout=0.001)
+    gate.opened.set()
+    await asyncio.wait_for(asyncio.gather(writing, *inserting, closing), 10)
+
+
 @pytest.mark.usefixtures("quick")
 async def test_a_full_disk_is_reported(store: SqliteStore) -> None:
     await insert(store)
@@ -261,9 +278,11 @@ async def test_an_interrupt_leaves_the_file_unlocked(store: SqliteStore) -> None
 
         return watch
 
+    gc.collect()  # what others have left would be interrupted too
     for calls in range(1, 1_000):
         inserting = store.insert([a_job(id=f"{calls}")], NOW)
         inserting.send(None)  # its turn
+        gc.disable()
         sys.setprofile(interrupt_after(calls))
         try:
             inserting.send(None)
@@ -273,6 +292,7 @@ async def test_an_interrupt_leaves_the_file_unlocked(store: SqliteStore) -> None
             break
         finally:
             sys.setprofile(None)
+            gc.enable()
         assert not store._writer._lock.locked()
         await insert(store, a_job(id=f"after-{calls}"))
     assert calls > 4
