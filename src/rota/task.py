@@ -392,9 +392,12 @@ class TaskWithOptions(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """As ``Task.enqueue``, with these options."""
-        calls = [self.task.signature.bind(args, kwargs)]
+        arguments = self.task.signature.bind(args, kwargs)
         self._check_within()
-        (handle,) = await self._sessions.run(self._inserting(calls))
+        session = self._sessions.current()
+        if session is not None and self._is_plain:
+            return await self._insert_one(session, arguments)
+        (handle,) = await self._sessions.run(self._inserting([arguments]))
         return handle
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -443,16 +446,24 @@ class TaskWithOptions(Generic[P, R]):
 
     def _insert_here(self, arguments: Arguments) -> JobHandle[R] | None:
         """Create one job in the caller's own thread; None if that takes the event loop."""
-        task, options = self.task, self.options
-        if task.options.unique or options.within is not None:
-            return None
-        found = task.sessions.find_blocking()
+        found = self._sessions.find_blocking() if self._is_plain else None
         if found is None:
             return None
         session, store = found
         now = session.clock.now()
-        job = task.make_job(arguments, options, session.make_id(now), now)
-        return task.handle(job.id, tenant=job.tenant) if store.insert_here(job, now) else None
+        job = self.task.make_job(arguments, self.options, session.make_id(now), now)
+        return self.task.handle(job.id, tenant=job.tenant) if store.insert_here(job, now) else None
+
+    async def _insert_one(self, session: Session, arguments: Arguments) -> JobHandle[R]:
+        now = session.clock.now()
+        job = self.task.make_job(arguments, self.options, session.make_id(now), now)
+        (inserted,) = await session.store.insert([job], now)
+        return self.task.handle(inserted.job.id, tenant=job.tenant)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether a job is new whatever else exists, and commits by itself."""
+        return not self.task.options.unique and self.options.within is None
 
     def _inserting(self, calls: Sequence[Arguments]) -> SessionWork[list[JobHandle[R]]]:
         """What creates the jobs, in any thread."""

@@ -60,7 +60,7 @@ def open_migrated(settings: SqliteSettings) -> tuple[apsw.Connection, tuple[Appl
         with _closed_on_error(connection):
             if connection.readonly("main"):  # SQLite settles for reading when it may not write
                 raise apsw.ReadOnlyError("the file may not be written")
-            _be_patient(connection, settings)
+            be_patient(connection, settings)
             check_file(connection, settings.path)
             _use_write_ahead_log(connection, settings)
             _run_script(connection, QUERIES.configure_writer)
@@ -74,7 +74,7 @@ def open_reader(settings: SqliteSettings) -> apsw.Connection:
     with translated(settings.path):
         connection = apsw.Connection(str(settings.path), flags=apsw.SQLITE_OPEN_READONLY)
         with _closed_on_error(connection):
-            _be_patient(connection, settings)
+            be_patient(connection, settings)
             _run_script(connection, QUERIES.configure_reader)
         return connection
 
@@ -91,7 +91,7 @@ def open_beside(settings: SqliteSettings) -> apsw.Connection:
     with translated(settings.path):
         connection = apsw.Connection(str(settings.path), flags=apsw.SQLITE_OPEN_READWRITE)
         with _closed_on_error(connection):
-            _be_patient(connection, settings)
+            be_patient(connection, settings)
             _run_script(connection, QUERIES.configure_writer)
         return connection
 
@@ -205,18 +205,29 @@ def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def _be_patient(connection: apsw.Connection, settings: SqliteSettings) -> None:
-    """Ask for a taken lock every millisecond.
+class Patience:
+    """Asks for a taken lock every millisecond, for as long as the settings say.
 
     SQLite's own timeout asks less and less often, so the longest wait is served last.
     """
-    try_count = settings.try_count
 
-    def wait(tried_count: int) -> bool:
+    def __init__(self, settings: SqliteSettings) -> None:
+        self._try_count = settings.try_count
+        self.is_over = False
+        """True for statements that are to fail at once."""
+
+    def __call__(self, tried_count: int) -> bool:
+        if self.is_over:
+            return False
         apsw.sleep(1)
-        return tried_count < try_count
+        return tried_count < self._try_count
 
-    connection.set_busy_handler(wait)
+
+def be_patient(connection: apsw.Connection, settings: SqliteSettings) -> Patience:
+    """Have the connection wait for the locks of others."""
+    patience = Patience(settings)
+    connection.set_busy_handler(patience)
+    return patience
 
 
 def _use_write_ahead_log(connection: apsw.Connection, settings: SqliteSettings) -> None:

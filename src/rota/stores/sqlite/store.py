@@ -86,9 +86,12 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
         submitted, one_row = Submitted.of(jobs, to_utc(now, "now")), None
-        is_native = self.uses_native_paths
+        writer, is_native = self._open_writer(), self.uses_native_paths
         if is_native and len(submitted.jobs) == 1 and is_plain(submitted.jobs[0]):
-            (row,) = submitted.rows
+            (job,), (row,) = submitted.jobs, submitted.rows
+            if await writer.write_in_turn(QUERIES.insert_job, row):
+                self._ring_for(job)
+                return [Inserted(job)]
             one_row = OneRow(QUERIES.insert_job, row, all_inserted(submitted.jobs))
         return await self._commit(
             lambda connection: insert_jobs(connection, submitted, is_native=is_native),
@@ -105,9 +108,12 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
             return False
         if self._wakeups.is_heard:
             with suppress(RuntimeError):  # the loop was closed, and its listeners with it
-                place = job.queue, job.tenant
-                self._loop.call_soon_threadsafe(self._wakeups.ring_at, [place])
+                self._loop.call_soon_threadsafe(self._ring_for, job)
         return True
+
+    def _ring_for(self, job: Job) -> None:
+        if self._wakeups.is_heard:
+            self._wakeups.ring_at([(job.queue, job.tenant)])
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime

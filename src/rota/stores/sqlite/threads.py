@@ -10,7 +10,7 @@ import atexit
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
@@ -19,12 +19,15 @@ from weakref import WeakSet, finalize
 
 import apsw
 
-from rota.clock.loop import in_flight
+from rota.clock.loop import in_flight, turn
+from rota.clock.system import monotonic
 from rota.errors import RotaError, UnsupportedConnectionError
 from rota.stores.opened import ClosableStore
 from rota.stores.rows import Row
 from rota.stores.sqlite.connection import (
+    Patience,
     SqliteSettings,
+    be_patient,
     open_reader,
     open_watch,
     open_writer,
@@ -35,7 +38,14 @@ from rota.stores.sqlite.session import Session
 from rota.stores.sqlite.translation import translate, translated
 
 MOST_WRITES_TOGETHER = 20_000
-"""After this many writes a shared transaction ends, so that other processes get their turn."""
+"""A shared transaction has at most this many writes, so that other processes get their turn."""
+
+QUICK_SECONDS = 0.0005
+"""While a write takes less, with the wait for the disk, it may keep the event loop waiting."""
+
+LONG_LOG = 1_000
+"""A write-ahead log of this many pages is folded into the file, as by default. A longer one saves
+a commit 1 %, but until it has grown each commit takes half as long again."""
 
 Result = TypeVar("Result")
 Work: TypeAlias = Callable[[apsw.Connection], Result]
@@ -141,15 +151,81 @@ def _try(work: Callable[[], Any]) -> Any:
         return error
 
 
-class Writer:
-    """Carries out writes in its thread, all that are waiting in one transaction."""
+class _Rows:
+    """Writes single rows, each by a statement that is its own transaction."""
 
-    def __init__(self, connection: apsw.Connection, thread: WorkThread, path: Path) -> None:
+    def __init__(self, connection: apsw.Connection, patience: Patience) -> None:
         self._connection = connection
         self._cursor = connection.cursor()  # a new one for each row takes longer
+        self._patience = patience
+        self._recent_seconds = 2 * QUICK_SECONDS  # until the first writes have shown it
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether recent writes to this file, with the wait for the disk, were quick."""
+        return self._recent_seconds < QUICK_SECONDS
+
+    def write(self, statement: str, row: Row) -> bool:
+        """False if the statement changes nothing."""
+        begun = monotonic()
+        self._cursor.execute(statement, row)
+        self._recent_seconds += (monotonic() - begun - self._recent_seconds) / 8
+        return self._connection.changes() == 1
+
+    def write_at_once(self, statement: str, row: Row) -> bool:
+        """As ``write``, without a wait for the locks of others; False if one is taken."""
+        self._patience.is_over = True
+        try:
+            return self.write(statement, row)
+        except apsw.BusyError:
+            return False
+        finally:
+            self._patience.is_over = False
+
+
+class _Log:
+    """Folds the write-ahead log into the file when it is long.
+
+    SQLite would do it inside the commit that makes the log long, and keep the event loop waiting.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._page_count = 0
+        connection.set_wal_hook(self._note)
+
+    def _note(self, _connection: apsw.Connection, _name: str, page_count: int) -> int:
+        self._page_count = page_count
+        return apsw.SQLITE_OK
+
+    @property
+    def is_long(self) -> bool:
+        return self._page_count >= LONG_LOG
+
+    def fold_if_long(self) -> None:
+        """Nothing depends on it: if it fails, a later commit will try again."""
+        if self.is_long:
+            self._page_count = 0
+            with suppress(apsw.Error):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+class Writer:
+    """Carries out writes in its thread, all that are waiting in one transaction.
+
+    A row that is the only write may be written in the caller's own thread.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, thread: WorkThread, settings: SqliteSettings
+    ) -> None:
+        self._connection = connection
+        self._rows = _Rows(connection, be_patient(connection, settings))
+        self._log = _Log(connection)
         self._thread = thread
-        self._path = path
+        self._path = settings.path
         self._waiting: deque[Call[Any]] = deque()
+        self._call_count = 0
         self._is_called = False
         self._is_closed = False
         self._lock = Lock()
@@ -160,7 +236,7 @@ class Writer:
         thread, connection = await WorkThread.open(
             "rota-sqlite-writer", lambda: open_writer(settings)
         )
-        return cls(connection, thread, settings.path)
+        return cls(connection, thread, settings)
 
     async def close(self) -> None:
         """Carry out what was submitted, then close the file."""
@@ -184,13 +260,11 @@ class Writer:
             if self._is_closed:
                 return False
             try:
-                return self._write(statement, row)
+                is_written = self._rows.write(statement, row)
             except apsw.Error as error:
                 raise translate(error, self._path) from error
-
-    def _write(self, statement: str, row: Row) -> bool:
-        self._cursor.execute(statement, row)
-        return self._connection.changes() == 1
+            self._log.fold_if_long()
+            return is_written
 
     def run(
         self,
@@ -207,52 +281,86 @@ class Writer:
         time.
         """
         call = Call.of(work, write_count, notify, one_row)
+        self._call_count += 1
         self._waiting.append(call)
+        self._call_thread()
+        return call.answer
+
+    def run_alone(self, work: Work[Result]) -> "Future[Result]":
+        """Do work that cannot be repeated, in a transaction of its own."""
+        return self.run(work, MOST_WRITES_TOGETHER + 1)
+
+    async def write_in_turn(self, statement: str, row: Row) -> bool:
+        """As ``write_here``, in the event loop; False as well if the thread should do it.
+
+        The loop is held up only by a write that is likely to be quick: recent ones were, no other
+        process has the file locked, and no other call comes in this turn of the loop. Between two
+        of these writes the loop does everything else that is ready.
+        """
+        if self._is_busy or not self._rows.is_quick:
+            return False
+        self._call_count = mine = self._call_count + 1
+        await turn()
+        if self._call_count != mine or self._is_busy:
+            return False
+        with self._lock:
+            try:
+                if self._is_closed or not self._rows.write_at_once(statement, row):
+                    return False
+            except apsw.Error as error:
+                raise translate(error, self._path) from error
+        if self._log.is_long:
+            self._call_thread()
+        return True
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the thread is called or has calls to carry out, or any thread writes."""
+        return self._is_called or bool(self._waiting) or self._lock.locked()
+
+    def _call_thread(self) -> None:
         if not self._is_called:
             self._is_called = True
             self._thread.submit(self._serve_waiting)
-        return call.answer
-
-    async def run_alone(self, work: Work[Result]) -> Result:
-        """Do work that cannot be repeated, in a transaction of its own."""
-        return await self._thread.run(lambda: self._run_alone(work))
-
-    def _run_alone(self, work: Work[Result]) -> Result:
-        with self._lock, translated(self._path), transaction(self._connection):
-            return work(self._connection)
 
     def _serve_waiting(self) -> None:
-        # In this order: a call after the first line starts a turn of its own, and a call before it
-        # is counted by the second line.
-        self._is_called = False
-        left_count = len(self._waiting)
+        with self._lock:
+            # In this order: a call after the first line starts a turn of its own, and a call before
+            # it is counted by the second line.
+            self._is_called = False
+            left_count = len(self._waiting)
+            self._log.fold_if_long()
         while left_count:
-            group = self._take_group(left_count)
-            left_count -= len(group)
             with self._lock:
+                group = self._take_group(left_count)
                 outcomes = self._carry_out(group)
+            left_count -= len(group)
             _answer(group, outcomes)
+        if self._log.is_long:
+            self._call_thread()
 
     def _take_group(self, most: int) -> list[Call[Any]]:
         group = [self._waiting.popleft()]
         write_count = group[0].write_count
-        while len(group) < most and write_count < MOST_WRITES_TOGETHER:
+        while len(group) < most:
+            write_count += self._waiting[0].write_count
+            if write_count > MOST_WRITES_TOGETHER:
+                break
             group.append(self._waiting.popleft())
-            write_count += group[-1].write_count
         return group
 
     def _carry_out(self, group: Sequence[Call[Any]]) -> list[Any]:
         """The result or the exception of each call. No call fails because of another."""
+        one_row = group[0].one_row if len(group) == 1 else None
         try:
-            one_row = group[0].one_row if len(group) == 1 else None
-            if one_row is not None and self._write(one_row.statement, one_row.row):
+            if one_row is not None and self._rows.write(one_row.statement, one_row.row):
                 return [one_row.result]
             with transaction(self._connection):
                 return [self._do(call.work) for call in group]
         except apsw.BusyError as error:
             # Nothing has begun, and one by one each call would wait as long.
             return [self._failure(error) for _ in group]
-        except Exception as error:  # noqa: BLE001 - passed to the callers, which wait in another thread
+        except BaseException as error:  # noqa: BLE001 - passed to the callers, which wait in another thread
             if len(group) == 1:
                 return [self._failure(error)]
             return [outcome for call in group for outcome in self._carry_out([call])]
@@ -267,7 +375,7 @@ class Writer:
                 return refusal
             raise
 
-    def _failure(self, error: Exception) -> Exception:
+    def _failure(self, error: BaseException) -> BaseException:
         if not isinstance(error, apsw.Error):
             return error
         failure = translate(error, self._path)
