@@ -31,9 +31,10 @@ _NO_TIME = timedelta(0)
 _UNLIMITED = LeasedUnderLimits(())
 
 
-def choose_rest(poll_for: timedelta, chance: float) -> timedelta:
-    """How long to rest at most: until the next poll."""
-    return poll_for * (1 - POLL_JITTER * chance)
+def choose_rest(poll_for: timedelta, due_for: timedelta | None, chance: float) -> timedelta:
+    """How long to rest: until the next job is due, or until the next poll."""
+    poll = poll_for * (1 - POLL_JITTER * chance)
+    return poll if due_for is None else max(min(poll, due_for), min(SHORTEST_REST, poll))
 
 
 def choose_due_for(
@@ -145,7 +146,7 @@ class Rest:
         if self._called.is_set():
             return
         clock, chance = self._resources.clock, self._resources.random.random()
-        rest_for = choose_rest(self._resources.settings.poll_for, chance)
+        rest_for = choose_rest(self._resources.settings.poll_for, None, chance)
         with suppress(TimeoutError):
             # Two ends: a clock that is set back may delay a due job, but never the next poll.
             async with timeout_after(clock, rest_for) as poll, timeout_after(clock, None) as due:

@@ -28,10 +28,19 @@ from rota.worker.rest import (
 TICK = timedelta(milliseconds=1)
 
 
+def test_a_rest_lasts_until_the_next_job_is_due_or_the_next_poll() -> None:
+    assert choose_rest(SECOND, None, 0.0) == SECOND
+    assert choose_rest(SECOND, MINUTE, 0.0) == SECOND
+    assert choose_rest(SECOND, SECOND / 4, 0.0) == SECOND / 4
+
+
 def test_polls_come_early_by_chance_and_never_late() -> None:
-    assert (
-        SECOND == choose_rest(SECOND, 0.0) > choose_rest(SECOND, 0.999) > SECOND * (1 - POLL_JITTER)
-    )
+    assert choose_rest(SECOND, None, 0.999) > SECOND * (1 - POLL_JITTER)
+    assert choose_rest(SECOND, None, 0.999) < SECOND
+
+
+def test_a_job_that_stays_due_is_not_asked_for_in_a_busy_loop() -> None:
+    assert choose_rest(SECOND, -MINUTE, 0.0) == timedelta(milliseconds=1)
 
 
 async def test_a_new_job_wakes_an_idle_worker(shop: Workshop) -> None:
