@@ -8,7 +8,6 @@ import asyncio
 from asyncio import Event, Task
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from math import inf
 from secrets import token_hex
 from typing import Any
 
@@ -19,6 +18,7 @@ from rota.jobs import JobId
 from rota.stores.kernel.unit import Partition, Writes
 from rota.stores.protocol import Listener
 from rota.stores.redis.database import Database
+from rota.stores.redis.line import Line
 from rota.stores.redis.translation import DRIVER_ERRORS
 from rota.stores.wakeups import Place, Wakeups, wait_for
 
@@ -116,6 +116,8 @@ class _Subscription:
         self._receive = receive
         self._silent_for = database.settings.answer_for.total_seconds() / 2
         """Seconds of silence before the server is asked for an answer, and to wait for that."""
+        self._is_heard = False
+        """Whether the server has said anything of late."""
         self._hearing: Task[None] | None = None
         self._has_tried = Event()
 
@@ -148,31 +150,33 @@ class _Subscription:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _hear_until_lost(self, *, is_first: bool) -> None:
-        connection = await self._database.connections.connect()
-        try:
-            async with asyncio.timeout(self._silent_for):
-                await connection.send_command("SUBSCRIBE", self._channel)
-                await connection.read_response()
-            self._has_tried.set()
-            if not is_first:  # messages may have been lost meanwhile
-                self._receive(None)
-            await self._receive_all(connection)
-        finally:
-            await connection.disconnect(nowait=True)
+        line = await self._database.connections.connect()
+        has_begun = Event()
 
-    async def _receive_all(self, connection: Any) -> None:
-        """Receive messages; a ping now and then finds out about a silent loss."""
-        is_asked = False
-        while True:
-            try:
-                async with asyncio.timeout(self._silent_for):
-                    said = await connection.read_response(timeout=inf, disconnect_on_error=False)
-            except TimeoutError:
-                if is_asked:
-                    return
-                await connection.send_command("PING")
-                is_asked = True
-                continue
-            is_asked = False
+        def receive(said: Any) -> None:
+            self._is_heard = True
             if said[0] == b"message":
                 self._receive(said[2])
+            else:
+                has_begun.set()
+
+        try:
+            line.hear(receive)
+            line.tell("SUBSCRIBE", self._channel)
+            if await wait_for(has_begun, self._silent_for):
+                self._has_tried.set()
+                if not is_first:  # messages may have been lost meanwhile
+                    self._receive(None)
+                await self._hear_on(line)
+        finally:
+            line.close()
+
+    async def _hear_on(self, line: Line) -> None:
+        """Return when the connection is lost. A ping now and then finds out about a silent loss."""
+        is_asked = False
+        while not line.lost.done() and not (is_asked and not self._is_heard):
+            is_asked = not self._is_heard
+            if is_asked:
+                line.tell("PING")
+            self._is_heard = False
+            await asyncio.wait([line.lost], timeout=self._silent_for)
