@@ -27,9 +27,9 @@ class Line(asyncio.Protocol):
 
     def __init__(self, connection: Connection) -> None:
         self.place = (getattr(connection, "host", None), getattr(connection, "port", None))
+        taken: Any = connection
         # The driver has no other way. Its writer is kept: it would close a connection it leaves.
-        self._writer: Any = connection._writer  # noqa: SLF001
-        connection._reader = connection._writer = None  # noqa: SLF001
+        self._writer, taken._reader, taken._writer = taken._writer, None, None  # noqa: SLF001
         self._transport = self._writer.transport
         self._loop = get_running_loop()
         self._reader = Reader(
