@@ -73,7 +73,7 @@ class Line(asyncio.Protocol):
         self._transport.write(pack_command(command))
 
     def hear(self, receive: Callable[[Any], None]) -> None:
-        """From now on pass on whatever the server says; it hangs up if that is an error."""
+        """From now on pass on whatever the server says, refusals too."""
         self._hear = receive
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Line(asyncio.Protocol):
         self._end(error)
 
     def _take(self, said: Any) -> None:
-        if self._hear is not None and not isinstance(said, Exception):
+        if self._hear is not None:
             self._hear(said)
         elif self._answer is None:  # unasked, so the next answer may not be the one that is due
             self.close()

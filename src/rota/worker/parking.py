@@ -1,0 +1,116 @@
+"""Takes jobs that the store leases to this worker as they are inserted, while the worker rests."""
+
+import asyncio
+from asyncio import Task
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from rota.clock.protocol import keeps_real_time
+from rota.errors import RotaError, StoreError
+from rota.jobs import Job
+from rota.policy.watch import RENEW_AFTER
+from rota.stores.protocol import LeaseRequest, Parked, ParkingStore
+from rota.worker.attempts import HANDED_BACK, Attempt, Flow
+from rota.worker.executor import Executor
+from rota.worker.settings import Resources
+
+LEFT_WITHIN = 2.0
+"""Seconds that the store may take to answer a withdrawal at the end."""
+
+Hold = Callable[[Sequence[Job], datetime], Sequence[Attempt]]
+
+
+class Parking:
+    """Parks a worker with its store, if the store can do that.
+
+    A job that is given goes to the executor at once, without a lease and its turns of the event
+    loop. But limits may have been set since the last lease. If they were read too long ago they are
+    read again first, and a job that they concern is handed back, to be leased under them.
+
+    ``hold`` notes that jobs are leased until then, and ``unanswered`` gets the ends of leases of
+    which it is not known what was leased.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        flow: Flow,
+        executor: Executor,
+        hold: Hold,
+        unanswered: Callable[[datetime], None],
+    ) -> None:
+        store = resources.store
+        self._store = store if isinstance(store, ParkingStore) else None
+        self._resources = resources
+        self._flow = flow
+        self._executor = executor
+        self._hold = hold
+        self._unanswered = unanswered
+        self._parked: Parked | None = None
+        self._tasks: set[Task[None]] = set()
+
+    @contextmanager
+    def parked(self, request: LeaseRequest) -> Iterator[None]:
+        """Be given jobs while the context lasts, and a moment longer."""
+        clock, parked = self._resources.clock, None
+        has_left = self._parked is None or self._parked.is_over
+        if self._store is not None and has_left and keeps_real_time(clock):
+            now = clock.now()
+            receive = partial(self._receive, request, now + request.lease_for)
+            parked = self._parked = self._store.park(request, now, receive)
+        try:
+            yield
+        finally:
+            if parked is not None:
+                parked.leave()
+
+    async def close(self) -> None:
+        """Return when no more jobs will come, and those that came are passed on."""
+        if self._parked is not None:
+            await self._parked.left(LEFT_WITHIN)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._executor.hand_back_ready()
+
+    def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
+        if job is None:
+            self._unanswered(until)
+            return
+        attempts, resources = self._hold([job], until), self._resources
+        now, flow = resources.clock.now(), self._flow
+        if resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
+            self._executor.submit(attempts)
+            if not (self._tasks or resources.gate.is_recent(now, RENEW_AFTER)):
+                self._start(self._refresh_gates())
+        else:
+            self._start(self._submit_unless_limited(request, attempts))
+        if len(flow.ready) + flow.running_count >= resources.settings.concurrency:
+            flow.called.set()  # full: be given no more
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _refresh_gates(self) -> None:
+        """While no job waits for that."""
+        with suppress(RotaError):  # the next job reads them in any case
+            await self._resources.gate.refresh_ahead(self._resources.clock.now())
+
+    async def _submit_unless_limited(
+        self, request: LeaseRequest, attempts: Sequence[Attempt]
+    ) -> None:
+        limits, clock = self._resources.limits, self._resources.clock
+        is_limited = True
+        with suppress(StoreError):  # then nothing may be leased
+            await limits.refresh(clock.now())
+            is_limited = limits.apply_to(request)
+        if not is_limited:
+            self._executor.submit(attempts)
+            return
+        self._flow.called.set()  # leave, and lease under the limits
+        for attempt in attempts:
+            self._flow.end(attempt, HANDED_BACK, clock.now())
