@@ -614,7 +614,7 @@ class Parked(Protocol):
 class ParkingStore(Protocol):
     """A store that can lease a job as it is inserted: the job then waits for one write, not two."""
 
-    def park(
+    async def park(
         self, request: LeaseRequest, now: datetime, receive: Callable[[Job | None], None]
     ) -> Parked | None:
         """Leave a request for new jobs; None if that cannot be. It writes nothing.

@@ -2,8 +2,8 @@
 
 import asyncio
 from asyncio import Task
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -50,30 +50,38 @@ class Parking:
         self._hold = hold
         self._unanswered = unanswered
         self._parked: Parked | None = None
+        self._is_stopping = False
         self._tasks: set[Task[None]] = set()
 
-    @contextmanager
-    def parked(self, request: LeaseRequest) -> Iterator[None]:
+    @asynccontextmanager
+    async def parked(self, request: LeaseRequest) -> AsyncIterator[None]:
         """Be given jobs while the context lasts, and a moment longer."""
         clock, parked = self._resources.clock, None
         has_left = self._parked is None or self._parked.is_over
         if self._store is not None and has_left and keeps_real_time(clock):
             now = clock.now()
             receive = partial(self._receive, request, now + request.lease_for)
-            parked = self._parked = self._store.park(request, now, receive)
+            with suppress(StoreError):
+                parked = self._parked = await self._store.park(request, now, receive)
         try:
             yield
         finally:
             if parked is not None:
                 parked.leave()
 
+    def stop(self) -> None:
+        """Withdraw, and hand back what still comes."""
+        self._is_stopping = True
+        if self._parked is not None:
+            self._parked.leave()
+
     async def close(self) -> None:
-        """Return when no more jobs will come, and those that came are passed on."""
+        """Return when no more jobs will come."""
+        self.stop()
         if self._parked is not None:
             await self._parked.left(LEFT_WITHIN)
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._executor.hand_back_ready()
 
     def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
         if job is None:
@@ -81,7 +89,9 @@ class Parking:
             return
         attempts, resources = self._hold([job], until), self._resources
         now, flow = resources.clock.now(), self._flow
-        if resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
+        if self._is_stopping:
+            self._hand_back(attempts)
+        elif resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
             self._executor.submit(attempts)
             if not (self._tasks or resources.gate.is_recent(now, RENEW_AFTER)):
                 self._start(self._refresh_gates())
@@ -108,9 +118,12 @@ class Parking:
         with suppress(StoreError):  # then nothing may be leased
             await limits.refresh(clock.now())
             is_limited = limits.apply_to(request)
-        if not is_limited:
+        if is_limited or self._is_stopping:
+            self._flow.called.set()  # leave, and lease under the limits
+            self._hand_back(attempts)
+        else:
             self._executor.submit(attempts)
-            return
-        self._flow.called.set()  # leave, and lease under the limits
+
+    def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
-            self._flow.end(attempt, HANDED_BACK, clock.now())
+            self._flow.end(attempt, HANDED_BACK, self._resources.clock.now())

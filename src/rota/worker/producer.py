@@ -126,7 +126,7 @@ class Producer:
         if result.is_limited or free_count <= 0:
             await rest.rest(result, found_at)
             return
-        with self._parking.parked(self._make_request(free_count)):
+        async with self._parking.parked(self._make_request(free_count)):
             await rest.rest(result, found_at)
 
     def stop(self) -> None:
@@ -135,6 +135,7 @@ class Producer:
         What the store is about to hand out is handed back when it arrives.
         """
         self._stopping.set()
+        self._parking.stop()
         self._flow.called.set()
         self._flow.changed.set()
         self._executor.hand_back_ready()

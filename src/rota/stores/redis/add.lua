@@ -17,7 +17,8 @@ if is_plain then
   local HEADS, BODIES, READY, WAKE, PARKED = KEYS[1], KEYS[2], KEYS[3], KEYS[11], KEYS[12]
   if redis.call('HSETNX', HEADS, ARGV[3], ARGV[4]) == 0 then return 0 end
   redis.call('HSET', BODIES, ARGV[3], ARGV[5])
-  if redis.call('PUBSUB', 'NUMSUB', PARKED)[2] == 0 then
+  local count = redis.call('PUBSUB', 'NUMSUB', PARKED)[2]
+  if count == 0 or count > 32 then  -- the names of very many would take too long to read
     redis.call('ZADD', READY, '0', ARGV[6])
     redis.call('PUBLISH', WAKE, ARGV[2])
     return 1
@@ -26,31 +27,39 @@ end
 
 -- uses    choice
 
--- The parked workers that can be given a job; see parking.py for the names of channels.
-local function find_parked(tenant, queue, body)
-  local found = {}
-  local channels = redis.pcall('PUBSUB', 'CHANNELS', PARKED .. '?*')  -- perhaps it may not ask
-  for at = 1, channels.err and 0 or #channels do
-    local channel = channels[at]
-    local worker, till, closes, room, queues, tenants, kind_names, label_names =
-      unpack(cjson.decode(string.sub(channel, #PARKED + 1)))
-    queues, tenants = as_set(queues), as_set(tenants)
-    choose(kind_names, label_names)
-    if now < closes and not (queues and not queues[queue]) and not (tenants and not tenants[tenant])
-      and accepts(body) and redis.call('ZLEXCOUNT', LEASED, '[' .. till, '(' .. till .. '~') < room
-    then
-      found[#found + 1] = {channel = channel, worker = worker, till = till}
-    end
+-- The request of a parked worker, if it can be given a job. The name of a channel is the request, in
+-- JSON; the kinds come last, and are JSON themselves.
+local function read_parked(channel, tenant, queue, body)
+  local kind = string.match(body, '"kind":("[^"]*)"')
+  local is_named = kind and string.find(channel, '\\' .. kind .. '\\"', 1, true)
+  if not is_named and string.sub(channel, -4) ~= ',""]' then return nil end  -- quick, most of the time
+  local worker, till, closes, room, queues, tenants, label_names, kind_names =
+    unpack(cjson.decode(string.sub(channel, #PARKED + 1)))
+  queues, tenants = as_set(queues), as_set(tenants)
+  choose(kind_names, label_names)
+  if now < closes and not (queues and not queues[queue]) and not (tenants and not tenants[tenant])
+    and accepts(body) and redis.call('ZLEXCOUNT', LEASED, '[' .. till, '(' .. till .. '~') < room
+  then
+    return {channel = channel, worker = worker, till = till}
   end
-  return found
+end
+
+-- A parked worker that can be given a job, another one each time; nil if there is none.
+local function find_parked(id, ...)
+  local channels = redis.pcall('PUBSUB', 'CHANNELS', PARKED .. '?*')  -- perhaps it may not ask
+  local count = channels.err and 0 or #channels
+  local first = tonumber(string.sub(id, -4), 16) or 0
+  for at = first, first + count - 1 do
+    local parked = read_parked(channels[at % count + 1], ...)
+    if parked then return parked end
+  end
 end
 
 -- Leases a job that is written, and in no sorted set yet, to a parked worker; false without one.
 local function hand_over(id, text, body, place)
   local tenant, queue, letter = string.match(place, '^([^%z]*)%z([^%z]*)%z(%a)')
   if letter ~= 'o' then return false end  -- in a series a lease may create the next job
-  local found = find_parked(tenant, queue, body)
-  local parked = found[(tonumber(string.sub(id, -4), 16) or 0) % math.max(#found, 1) + 1]
+  local parked = find_parked(id, tenant, queue, body)
   if not parked then return false end
   local leased = lease_head(read_head(text), now, parked.till, parked.worker)
   local message = id .. string.format('%08d', #leased) .. leased .. body

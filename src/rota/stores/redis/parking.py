@@ -19,12 +19,17 @@ import msgspec
 from rota.errors import DamagedJobError
 from rota.jobs import Job, format_instant
 from rota.stores.protocol import LeaseRequest
+from rota.stores.redis.database import Database
 from rota.stores.redis.line import Line
 from rota.stores.redis.rows import decode_job, encode_names
 from rota.stores.wakeups import wait_for
 
-MOST_PARKED = 8
-"""How many workers a process parks at once; each insert reads the names of all that are parked."""
+MOST_PARKED = 16
+"""How many connections have parked workers; each insert reads the names of all.
+
+More may park at the same moment. But ``add.lua`` reads no names if there are twice as many, and
+workers rest only for a while.
+"""
 
 LONGEST_NAME = 4_096
 """A worker whose kinds have longer names altogether is not parked."""
@@ -38,8 +43,9 @@ Receive = Callable[[Job | None], None]
 class Parking:
     """The parked workers of a process, all on one connection."""
 
-    def __init__(self, sign: str) -> None:
+    def __init__(self, database: Database, sign: str) -> None:
         """``sign`` is a channel without messages: who listens there is parked."""
+        self._database = database
         self._sign = sign
         self._line: Line | None = None
         self._parked: dict[bytes, Parked] = {}
@@ -54,14 +60,17 @@ class Parking:
         for channel in list(self._parked):
             self._parked.pop(channel).end(is_lost=True)
 
-    def park(self, request: LeaseRequest, now: datetime, receive: Receive) -> "Parked | None":
+    async def park(self, request: LeaseRequest, now: datetime, receive: Receive) -> "Parked | None":
         """Park a worker; None if that cannot be."""
-        name = _name(request, now)
-        if self._line is None or len(name) > LONGEST_NAME or len(self._parked) >= MOST_PARKED:
+        name, line = _name(request, now), self._line
+        if line is None or len(name) > LONGEST_NAME:
+            return None
+        _, count = await self._database.call("PUBSUB", "NUMSUB", self._sign)
+        if line is not self._line or count >= MOST_PARKED:
             return None
         channel = self._sign.encode() + name
         self._parked[channel] = parked = Parked(receive, lambda: self._leave(channel))
-        self._line.tell("SUBSCRIBE", channel, self._sign)
+        line.tell("SUBSCRIBE", channel, self._sign)
         return parked
 
     def hear(self, said: Any) -> None:
@@ -107,6 +116,8 @@ class Parked:
             self.end(is_lost=True)
 
     def take(self, content: bytes) -> None:
+        if self.is_over:  # what comes now counts as lost
+            return
         at = _ID_LENGTH + _SIZE_LENGTH
         job_id, size = content[:_ID_LENGTH].decode(), int(content[_ID_LENGTH:at])
         try:
@@ -123,7 +134,7 @@ class Parked:
 
 def _name(request: LeaseRequest, now: datetime) -> bytes:
     """The request as ``add.lua`` reads it. A job that comes late has half of the lease left."""
-    names = map(_text, (request.queues, request.tenants, request.kinds, request.labels))
+    names = map(_text, (request.queues, request.tenants, request.labels, request.kinds))
     until, closes = now + request.lease_for, now + request.lease_for / 2
     instants = map(format_instant, (until, closes))
     return _encode([request.worker, *instants, request.limit, *names])

@@ -114,12 +114,14 @@ class RedisStore(SingleInserts, DocumentVerbs, ServerVerbs[Database]):
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
 
-    def park(
+    async def park(
         self, request: LeaseRequest, now: datetime, receive: Callable[[Job | None], None]
     ) -> Parked | None:
-        """See ``ParkingStore``."""
+        """See ``ParkingStore``. The server tells the worker before replicas have the job."""
         self._refuse_when_unusable()
-        return self._notices.parking.park(request, now, receive)
+        if self._database.settings.replica_count:
+            return None
+        return await self._notices.parking.park(request, now, receive)
 
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""

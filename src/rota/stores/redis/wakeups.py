@@ -39,10 +39,10 @@ class Notices:
         self.sender = token_hex(_SENDER_LENGTH // 2)
         self._wakeups = Wakeups()
         keys = database.keys
-        self.parking = Parking(keys.job_key("parked"))
+        self.parking = Parking(database, keys.job_key("parked"))
         wake, ends = keys.job_key("wake"), keys.job_key("ends")
         self._ready = _Subscription(database, wake, self._receive_ready, self.parking)
-        self._ends = _Subscription(database, ends, self._receive_ends, Parking(ends))
+        self._ends = _Subscription(database, ends, self._receive_ends, Parking(database, ends))
 
     @asynccontextmanager
     async def listen(
