@@ -17,8 +17,7 @@ if is_plain then
   local HEADS, BODIES, READY, WAKE, PARKED = KEYS[1], KEYS[2], KEYS[3], KEYS[11], KEYS[12]
   if redis.call('HSETNX', HEADS, ARGV[3], ARGV[4]) == 0 then return 0 end
   redis.call('HSET', BODIES, ARGV[3], ARGV[5])
-  local count = redis.call('PUBSUB', 'NUMSUB', PARKED)[2]
-  if count == 0 or count > 32 then  -- the names of very many would take too long to read
+  if redis.call('PUBSUB', 'NUMSUB', PARKED)[2] == 0 then
     redis.call('ZADD', READY, '0', ARGV[6])
     redis.call('PUBLISH', WAKE, ARGV[2])
     return 1
@@ -26,6 +25,9 @@ if is_plain then
 end
 
 -- uses    choice
+
+-- More may be parked at the same moment, and rest only for a while. So many are not asked.
+local MOST_PARKED = 32
 
 -- The request of a parked worker, if it can be given a job. The name of a channel is the request, in
 -- JSON; the kinds come last, and are JSON themselves.
@@ -48,6 +50,7 @@ end
 local function find_parked(id, ...)
   local channels = redis.pcall('PUBSUB', 'CHANNELS', PARKED .. '?*')  -- perhaps it may not ask
   local count = channels.err and 0 or #channels
+  if count > MOST_PARKED then return nil end
   local first = tonumber(string.sub(id, -4), 16) or 0
   for at = first, first + count - 1 do
     local parked = read_parked(channels[at % count + 1], ...)
