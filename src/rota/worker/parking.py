@@ -88,16 +88,20 @@ class Parking:
             self._unanswered(until)
             return
         attempts, resources = self._hold([job], until), self._resources
-        now, flow = resources.clock.now(), self._flow
+        now = resources.clock.now()
         if self._is_stopping:
             self._hand_back(attempts)
         elif resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
-            self._executor.submit(attempts)
+            self._submit(attempts)
             if not (self._tasks or resources.gate.is_recent(now, RENEW_AFTER)):
                 self._start(self._refresh_gates())
         else:
             self._start(self._submit_unless_limited(request, attempts))
-        if len(flow.ready) + flow.running_count >= resources.settings.concurrency:
+
+    def _submit(self, attempts: Sequence[Attempt]) -> None:
+        flow = self._flow
+        self._executor.submit(attempts)
+        if len(flow.ready) + flow.running_count >= self._resources.settings.concurrency:
             flow.called.set()  # full: be given no more
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -122,7 +126,7 @@ class Parking:
             self._flow.called.set()  # leave, and lease under the limits
             self._hand_back(attempts)
         else:
-            self._executor.submit(attempts)
+            self._submit(attempts)
 
     def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
