@@ -13,7 +13,7 @@ from rota.errors import RotaError, StoreError
 from rota.jobs import Job
 from rota.policy.watch import RENEW_AFTER
 from rota.stores.protocol import LeaseRequest, Parked, ParkingStore
-from rota.worker.attempts import HANDED_BACK, Attempt, Flow
+from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Stage
 from rota.worker.executor import Executor
 from rota.worker.settings import Resources
 
@@ -80,6 +80,8 @@ class Parking:
         self.stop()
         if self._parked is not None:
             await self._parked.left(LEFT_WITHIN)
+        for task in self._tasks:
+            task.cancel()  # the store may be away
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -119,15 +121,16 @@ class Parking:
     ) -> None:
         limits, clock = self._resources.limits, self._resources.clock
         is_limited = True
-        with suppress(StoreError):  # then nothing may be leased
+        with suppress(StoreError, asyncio.CancelledError):  # then nothing may be leased
             await limits.refresh(clock.now())
             is_limited = limits.apply_to(request)
         if is_limited or self._is_stopping:
             self._flow.called.set()  # leave, and lease under the limits
             self._hand_back(attempts)
         else:
-            self._submit(attempts)
+            self._submit([each for each in attempts if each.stage is Stage.WAITING])
 
     def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
-            self._flow.end(attempt, HANDED_BACK, self._resources.clock.now())
+            if attempt.stage is Stage.WAITING:  # its lease may have been lost meanwhile
+                self._flow.end(attempt, HANDED_BACK, self._resources.clock.now())

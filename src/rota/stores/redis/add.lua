@@ -62,8 +62,9 @@ end
 local function hand_over(id, text, body, place)
   local tenant, queue, letter = string.match(place, '^([^%z]*)%z([^%z]*)%z(%a)')
   if letter ~= 'o' then return false end  -- in a series a lease may create the next job
-  local parked = find_parked(id, tenant, queue, body)
-  if not parked then return false end
+  -- The job is written already, and this must not fail because of a name that nobody understands.
+  local is_read, parked = pcall(find_parked, id, tenant, queue, body)
+  if not (is_read and parked) then return false end
   local leased = lease_head(read_head(text), now, parked.till, parked.worker)
   local message = id .. string.format('%08d', #leased) .. leased .. body
   -- The message leaves after the write: the server flushes its log before it sends anything.

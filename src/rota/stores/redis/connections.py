@@ -10,6 +10,7 @@ import socket
 from asyncio import Lock, Semaphore, get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -59,6 +60,14 @@ class _Call(NamedTuple):
     is_repeatable: bool
 
 
+@dataclass(slots=True)
+class _Server:
+    """Where the last server is that has passed the examination, and which scripts it was sent."""
+
+    place: tuple[Any, ...] | None = None
+    scripts: set[str] = field(default_factory=set)
+
+
 class Connections:
     """A limited number of connections; one that a call has failed on is not used again.
 
@@ -76,16 +85,20 @@ class Connections:
         self._homes = settings.nodes or (_read_place(self._factory.connection_kwargs),)
         self._idle: list[Line] = []
         self._free = Semaphore(settings.connection_count)
-        self._known: set[str] = set()
-        """Digests of scripts that the server has been sent."""
-        self._answer_for = settings.answer_for.total_seconds()
         self._silence_count = 0
         """How often the server did not answer in time."""
-        self._lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
         self._examine = examine
         self._examining = Lock()
-        self._examined: tuple[Any, ...] | None = None
-        """Where the last server is that has passed the examination."""
+        self._server = _Server()
+
+    @property
+    def _lookout(self) -> Lookout | None:
+        lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
+        return lookout
+
+    @property
+    def _answer_for(self) -> float:
+        return self._settings.answer_for.total_seconds()
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
@@ -141,7 +154,7 @@ class Connections:
     async def _recover(self, call: _Call, error: Exception) -> _Call:
         """How to repeat the call; raises the translated error if it must not be repeated."""
         if isinstance(error, NoScriptError):
-            self._known.clear()
+            self._server.scripts.clear()
             return call
         if isinstance(error, MovedError):
             place = {"port": error.port} | ({"host": error.host} if error.host else {})
@@ -162,7 +175,7 @@ class Connections:
         line = await self._connected()
         deadline = get_running_loop().time() + self._answer_for
         try:
-            if self._examine is not None and self._examined != line.place:
+            if self._examine is not None and self._server.place != line.place:
                 await self._examine_server(line, partial(line.ask, deadline))
             if call.script is None:
                 return await line.ask(deadline, *call.arguments)
@@ -182,10 +195,10 @@ class Connections:
         self, line: Line, deadline: float, script: Script, arguments: Sequence[Any]
     ) -> Any:
         """The script's answer. The server remembers it when it has been sent once."""
-        if script.digest in self._known:
+        if script.digest in self._server.scripts:
             return await line.ask(deadline, "EVALSHA", script.digest, *arguments)
         answer = await line.ask(deadline, "EVAL", script.text, *arguments)
-        self._known.add(script.digest)
+        self._server.scripts.add(script.digest)
         return answer
 
     def _take_back(self, line: Line) -> None:
@@ -193,15 +206,17 @@ class Connections:
             self._idle.append(line)
         elif not line.lost.done():  # its caller was cancelled: the answer must reach no other call
             settling = self.calls.start(line.settle)
-            settling.add_done_callback(lambda _: self._take_back(line))
+            settling.add_done_callback(
+                lambda done: line.close() if done.cancelled() else self._take_back(line)
+            )
 
     async def _examine_server(self, line: Line, ask: Callable[..., Awaitable[Any]]) -> None:
         async with self._examining:
             # Else another call has done it meanwhile.
-            if self._examine is not None and self._examined != line.place:
+            if self._examine is not None and self._server.place != line.place:
                 async with asyncio.timeout(self._answer_for):
                     await self._examine(ask)
-                self._examined = line.place
+                self._server = _Server(line.place)
 
     async def _await_replicas(self, line: Line, deadline: float) -> None:
         """Return when enough replicas have everything that was written on this connection."""

@@ -81,9 +81,9 @@ class Line(asyncio.Protocol):
         self._transport.abort()
         self._end(None)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, received: bytes) -> None:
         """Called by the event loop."""
-        self._reader.feed(data)
+        self._reader.feed(received)
         try:
             while (said := self._reader.gets()) is not _NOTHING:
                 self._take(said)

@@ -365,6 +365,18 @@ async def test_only_so_many_workers_are_parked(own_redis: RedisServer) -> None:
         assert len(await given(lot)) == 2
 
 
+@pytest.mark.parametrize("name", ["nonsense", "[]", '["w",7]', '["w","9","9",1,"{","","",""]'])
+async def test_a_request_that_cannot_be_read_stops_no_insert(
+    own_redis: RedisServer, name: str
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client, client.pubsub() as subscription:
+        subscription.subscribe("{rota}:parked", f"{{rota}}:parked{name}")
+        assert subscription.get_message(timeout=PATIENCE)
+        async with await RedisStore.open(read_address(own_redis.url)) as store:
+            await store.insert([a_job()], NOW)
+            assert len(await take(store)) == 1
+
+
 async def test_a_worker_with_very_many_kinds_is_not_parked(lot: Lot) -> None:
     kinds = [f"kind {number}" for number in range(LONGEST_NAME // 8)]
     assert await lot.store.park(a_request(kinds=kinds), NOW, lambda _: None) is None
