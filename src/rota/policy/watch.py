@@ -147,14 +147,20 @@ class StoredSettings(Generic[Value]):
             and get_running_loop().time() < until_loop
         )
 
+    def is_recent(self, now: datetime, recent_for: timedelta) -> bool:
+        """Whether the last look is that recent.
+
+        It is not if this process has changed something since, or if the clock was set back.
+        """
+        at, change_here = self._look.at, self._look.change_here
+        return change_here == _ChangesHere.count and at <= now < at + recent_for
+
     async def read_changes(self, now: datetime, recent_for: timedelta) -> bool:
         """Read changes, unless the last look is that recent. Returns whether it read.
 
-        A look is not recent if this process has changed something since, or if the clock was set
-        back. Store errors are raised, and the last read still applies.
+        Store errors are raised, and the last read still applies.
         """
-        at, change_here = self._look.at, self._look.change_here
-        if change_here == _ChangesHere.count and at <= now < at + recent_for:
+        if self.is_recent(now, recent_for):
             return False
         until_loop = get_running_loop().time() + _FRESH_SECONDS
         look = _Look(now, now + FRESH_FOR, until_loop, _ChangesHere.count)
@@ -375,12 +381,24 @@ class LimitWatch(StoredSettings[Limit]):
         """
         await self.read_changes(now, self._refresh_for / 2)
 
+    def is_trusted(self, now: datetime) -> bool:
+        """Whether a lease would not read the limits again."""
+        return self.is_recent(now, self._refresh_for)
+
+    async def refresh(self, now: datetime) -> None:
+        """Read changes, unless that happened a moment ago. Store errors are raised."""
+        await self.read_changes(now, self._refresh_for)
+
+    def apply_to(self, request: LeaseRequest) -> bool:
+        """Whether a limit concerns the request, as far as is known."""
+        return any(_concerns(limit, request) for limit in self.values.values())
+
     async def lease(self, request: LeaseRequest, now: datetime) -> LeasedUnderLimits:
         """As ``JobStore.lease``, under the limits that apply to the request.
 
         Until the first successful read it leases nothing and raises the store's error.
         """
-        await self.read_changes(now, self._refresh_for)
+        await self.refresh(now)
         limits = [limit for limit in self.values.values() if _concerns(limit, request)]
         if not limits:
             return LeasedUnderLimits(await self._jobs.lease(request, now))

@@ -12,7 +12,15 @@ later or wait behind others, unless the verb lists those jobs.
 The rules of the job verbs are written once, in ``rota.stores.kernel``; backends run them.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import Enum
@@ -582,6 +590,41 @@ class JobStore(Protocol):
 
     async def close(self) -> None:
         """Release the store, as ``DocumentStore.close``; listeners get StoreClosedError."""
+        ...
+
+
+class Parked(Protocol):
+    """A request that a worker has left with a store."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it gives no more jobs."""
+        ...
+
+    def leave(self) -> None:
+        """Withdraw it. Until the store knows that, it may still give jobs."""
+        ...
+
+    async def left(self, seconds: float) -> None:
+        """Withdraw it, and return when no more jobs will come."""
+        ...
+
+
+@runtime_checkable
+class ParkingStore(Protocol):
+    """A store that can lease a job as it is inserted: the job then waits for one write, not two."""
+
+    async def park(
+        self, request: LeaseRequest, now: datetime, receive: Callable[[Job | None], None]
+    ) -> Parked | None:
+        """Leave a request for new jobs; None if that cannot be. It writes nothing.
+
+        ``receive`` is called in the event loop with each job that is leased to the worker. These
+        leases end at ``now + request.lease_for``; no other lease of the worker may. None instead of
+        a job means that jobs may have been leased that will not arrive. There are never more than
+        ``request.limit`` such leases, as long as the worker does not extend them. Jobs of a series
+        are not given, nor are jobs given under limits.
+        """
         ...
 
 

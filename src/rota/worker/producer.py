@@ -18,6 +18,7 @@ from rota.worker.attempts import Attempt, Flow, Stage
 from rota.worker.context import CancelReason
 from rota.worker.executor import Executor
 from rota.worker.heartbeat import Heartbeat
+from rota.worker.parking import Parking
 from rota.worker.quarantine import Quarantine
 from rota.worker.rest import Rest
 from rota.worker.settings import Resources
@@ -73,8 +74,8 @@ class LastLease:
 class Producer:
     """Keeps the executor supplied until stopped.
 
-    ``unanswered`` are the instants of leases that the store may have carried out although the
-    answer was lost: this worker holds those jobs without knowing them.
+    ``unanswered`` are the ends of leases that the store may have carried out although the answer
+    was lost: this worker holds those jobs without knowing them.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Producer:
         now = resources.clock.now()
         self._last = LastLease(now, now, resources.settings.batch)
         self._stopping = asyncio.Event()
+        self._parking = Parking(resources, flow, executor, self._hold, self.unanswered.append)
 
     async def run(self) -> None:
         """Lease until stopped."""
@@ -115,9 +117,19 @@ class Producer:
             if self._stopping.is_set():
                 self._executor.hand_back_ready()
             elif found_count < last.asked_count:
-                await rest.rest(last.result, last.found_at)
+                await self._rest(rest, limit - found_count)
             else:
                 await rest.refresh_ahead()
+        await self._parking.close()
+
+    async def _rest(self, rest: Rest, free_count: int) -> None:
+        """Rest; meanwhile the store may give jobs that are inserted, unless there are limits."""
+        result, found_at = self._last.result, self._last.found_at
+        if result.is_limited or free_count <= 0:
+            await rest.rest(result, found_at)
+            return
+        async with self._parking.parked(self._make_request(free_count)):
+            await rest.rest(result, found_at)
 
     def stop(self) -> None:
         """Lease nothing more, and hand back what has not started.
@@ -125,6 +137,7 @@ class Producer:
         What the store is about to hand out is handed back when it arrives.
         """
         self._stopping.set()
+        self._parking.stop()
         self._flow.called.set()
         self._flow.changed.set()
         self._executor.hand_back_ready()
@@ -132,37 +145,40 @@ class Producer:
     async def lease(self, limit: int) -> int:
         """Lease up to ``limit`` jobs and pass them to the executor; returns how many."""
         resources, last = self._resources, self._last
-        settings, clock = resources.settings, resources.clock
+        lease_for, clock = resources.settings.lease_for, resources.clock
         try:  # before anything is held, so that a store that hangs costs no lease
             await resources.gate.refresh(clock.now())
         except StoreError:
             raise
         except RotaError:
             pass  # the last verdict still applies
-        request = LeaseRequest(
-            worker=resources.name,
-            limit=limit,
-            lease_for=settings.lease_for,
-            queues=settings.queues,
-            tenants=settings.tenants,
-            after_tenant=last.after_tenant,
-            kinds=None if settings.takes_any_kind else resources.handlers.keys(),
-            labels=settings.labels,
-        )
-        now = clock.now()
+        request, now = self._make_request(limit), clock.now()
         last.finished_count, last.asked_at = self._flow.finished_count, now
         try:
             result = await resources.limits.lease(request, now)
         except (StoreError, asyncio.CancelledError):
-            self.unanswered.append(now)
+            self.unanswered.append(now + lease_for)
             raise
         jobs, self._flow.is_limited = result.jobs, result.is_limited
         last.result = result._replace(jobs=())
         last.asking_for = clock.now() - now
         if jobs:
             last.after_tenant, last.found_at = jobs[-1].tenant, now
-        await self._pass_on(jobs, now + settings.lease_for)
+        await self._pass_on(jobs, now + lease_for)
         return len(jobs)
+
+    def _make_request(self, limit: int) -> LeaseRequest:
+        resources, settings = self._resources, self._resources.settings
+        return LeaseRequest(
+            worker=resources.name,
+            limit=limit,
+            lease_for=settings.lease_for,
+            queues=settings.queues,
+            tenants=settings.tenants,
+            after_tenant=self._last.after_tenant,
+            kinds=None if settings.takes_any_kind else resources.handlers.keys(),
+            labels=settings.labels,
+        )
 
     async def _lease_within_reach(self, limit: int) -> int:
         last = self._last
@@ -175,14 +191,20 @@ class Producer:
         last.reach = min(2 * last.reach, self._resources.settings.batch)
         return count
 
-    async def _pass_on(self, jobs: Sequence[Job], until: datetime) -> None:
-        resources, flow = self._resources, self._flow
+    def _hold(self, jobs: Sequence[Job], until: datetime) -> list[Attempt]:
+        """Note that these jobs are leased until then."""
+        resources = self._resources
         attempts = [Attempt(job, until) for job in jobs]
-        flow.held.update(attempts)
+        self._flow.held.update(attempts)
         if jobs:
             self._heartbeat.note_leases(until)
             if resources.events.wants(JobsLeased):
                 resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
+        return attempts
+
+    async def _pass_on(self, jobs: Sequence[Job], until: datetime) -> None:
+        resources, flow = self._resources, self._flow
+        attempts = self._hold(jobs, until)
         recurring = [job for job in jobs if job.recurrence is not None]
         if recurring:
             await self._begin_beside(recurring)

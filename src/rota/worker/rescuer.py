@@ -27,7 +27,7 @@ _Judge = Callable[[Job, Collection[JobId]], Lost | Interrupted | None]
 class Rescuer:
     """Sweeps the store every few seconds, until cancelled.
 
-    ``flow`` holds the attempts of this worker. ``unanswered`` are the instants of its leases whose
+    ``flow`` holds the attempts of this worker. ``unanswered`` are the ends of its leases whose
     answer was lost.
     """
 
@@ -66,13 +66,12 @@ class Rescuer:
         Only this worker knows that they never started. When their leases expired, other workers
         would count the attempts as lost.
         """
-        now, lease_for = self._resources.clock.now(), self._resources.settings.lease_for
-        recent = [asked_at for asked_at in self._unanswered if asked_at + lease_for > now]
+        now = self._resources.clock.now()
+        recent = [until for until in self._unanswered if until > now]
         if not recent:
             return 0
         # These leases end exactly then, so few other jobs are read.
-        after = _just_before(min(recent) + lease_for)
-        ended_by = max(recent) + lease_for + _INSTANT
+        after, ended_by = _just_before(min(recent)), max(recent) + _INSTANT
         return await self._settle_all(lambda: ended_by, self._judge_unanswered, after)
 
     async def sweep(self) -> int:
@@ -136,7 +135,7 @@ def judge_expired(
         return Lost()
     if job.id in held_ids:
         return None
-    return Interrupted() if job.lease.taken_at in unanswered else Lost()
+    return Interrupted() if job.lease.until in unanswered else Lost()
 
 
 def _just_before(until: datetime) -> Job:

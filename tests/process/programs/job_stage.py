@@ -17,7 +17,6 @@ import apsw
 import msgspec
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
-from redis.asyncio.connection import AbstractConnection
 from tests.process.programs.lives import play_all
 from tests.verification.jobs_trace import JobEntry, JobHistory, RecordingStore, Scribe, recorded
 from tests.verification.jobs_trace.records import (
@@ -45,6 +44,7 @@ from rota.stores.mysql.connections import Session as MysqlSession
 from rota.stores.mysql.queries import QUERIES as MYSQL_QUERIES
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
+from rota.stores.redis.line import Line
 from rota.stores.rows import Row
 from rota.testing import VirtualClock
 from rota.worker import Context, Snooze, Worker, WorkerSettings
@@ -219,16 +219,14 @@ def watch_commits(fate: Fate) -> None:
         return await run(self, sql)
 
     MysqlSession.run = watched_run  # type: ignore[method-assign] # as above
-    send = AbstractConnection.send_packed_command
+    tell = Line.tell
 
-    async def watched_sending(
-        self: AbstractConnection, command: Any, check_health: bool = True
-    ) -> None:
-        await send(self, command, check_health)
-        if isinstance(command, bytes) and b"EVAL" in command[:20]:
+    def watched_telling(self: Line, *command: Any) -> None:
+        tell(self, *command)
+        if command[0] in {"EVAL", "EVALSHA"}:
             fate.commit()
 
-    AbstractConnection.send_packed_command = watched_sending  # type: ignore[method-assign] # as above
+    Line.tell = watched_telling  # type: ignore[method-assign] # as above
     watch_mongo(fate)
 
 

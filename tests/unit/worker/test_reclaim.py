@@ -37,7 +37,7 @@ async def test_a_lease_without_an_answer_is_found_on_every_store(store_url: str)
             *(store, clock, settings, Registry({}, ()), events, Random(1), "me", Outage(events)),
             *(GateWatch(store), LimitWatch(store)),
         )
-        assert await Rescuer(resources, Flow(), [asked_at]).reclaim() == 1
+        assert await Rescuer(resources, Flow(), [asked_at + MINUTE]).reclaim() == 1
         kept = await store.get(jobs[0].tenant, [job.id for job in jobs])
     found = [(kept[job.id].status, kept[job.id].attempt_count) for job in jobs]
     assert found == [(JobStatus.RUNNING, 0), (JobStatus.READY, 0), (JobStatus.RUNNING, 0)]

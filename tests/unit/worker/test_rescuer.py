@@ -64,12 +64,16 @@ def test_a_job_that_the_worker_holds_is_not_rescued() -> None:
 
 
 def test_a_lease_without_an_answer_spends_no_attempt() -> None:
-    assert judge_expired(expired("me"), "me", set(), [NOW]) == Interrupted()
+    job = expired("me")
+    assert job.lease is not None
+    assert judge_expired(job, "me", set(), [job.lease.until]) == Interrupted()
 
 
 def test_a_job_that_the_worker_no_longer_holds_is_lost() -> None:
-    assert judge_expired(expired("me"), "me", set(), [NOW - SECOND]) == Lost()
-    assert judge_expired(expired("other"), "me", set(), [NOW]) == Lost()
+    mine, other = expired("me"), expired("other")
+    assert mine.lease is not None
+    assert judge_expired(mine, "me", set(), [mine.lease.until - SECOND]) == Lost()
+    assert judge_expired(other, "me", set(), [mine.lease.until]) == Lost()
 
 
 def test_sweeps_come_well_within_a_minute_and_more_often_for_short_leases() -> None:
@@ -201,7 +205,7 @@ async def test_leases_without_an_answer_are_found_among_those_of_other_workers(
     others += await lease_as(shop, "another", PAGE_SIZE + 3)
     await shop.pass_time(SECOND)
     others += await lease_as(shop, "later")
-    rescue = my_rescue(shop, unanswered=[NOW + SECOND, NOW - 2 * MINUTE])
+    rescue = my_rescue(shop, unanswered=[NOW + SECOND + MINUTE, NOW - MINUTE])
     assert await rescue.reclaim() == 1
     assert [(await shop.look(job)).status for job in mine] == [JobStatus.READY]
     assert (await shop.look(mine[0])).attempt_count == 0
@@ -213,7 +217,7 @@ async def test_leased_and_arriving_jobs_are_not_returned(shop: Workshop) -> None
     (held,) = await lease_as(shop, "me")
     await shop.pass_time(SECOND)
     (coming,) = await lease_as(shop, "me")
-    assert await my_rescue(shop, [held], [NOW]).reclaim() == 0
+    assert await my_rescue(shop, [held], [NOW + MINUTE]).reclaim() == 0
     assert {(await shop.look(job)).status for job in (held, coming)} == {JobStatus.RUNNING}
 
 
@@ -223,7 +227,7 @@ async def test_an_unanswered_lease_that_has_expired_is_left_to_the_sweep(
     job = await shop.add()
     await lease_as(shop, "me")
     await shop.pass_time(MINUTE)
-    rescue = my_rescue(shop, unanswered=[NOW])
+    rescue = my_rescue(shop, unanswered=[NOW + MINUTE])
     assert await rescue.reclaim() == 0
     await shop.pass_time(SECOND)
     assert await rescue.sweep() == 1

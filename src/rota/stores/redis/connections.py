@@ -7,21 +7,24 @@ time for connecting and answering together, however many there are.
 
 import asyncio
 import socket
-from asyncio import Lock, Semaphore
+from asyncio import Lock, Semaphore, get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
-from hiredis import pack_command
 from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ClusterDownError, MovedError, NoScriptError, TryAgainError
 
 from rota.errors import InvalidInputError
+from rota.stores.calls import Calls
 from rota.stores.redis.address import DEFAULT_PORT, Place, RedisSettings
+from rota.stores.redis.line import Line
 from rota.stores.redis.scripts import Script
-from rota.stores.redis.sentinel import Lookout, following_options, hang_up
+from rota.stores.redis.sentinel import Lookout, following_options
 from rota.stores.redis.translation import (
     DRIVER_ERRORS,
     LOST_CONNECTION,
@@ -50,19 +53,19 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class _Call(NamedTuple):
-    """A command, the text of its script for a server that does not know it, and its kind.
+    """A command, and the script that it runs; one that writes is done when replicas have it."""
 
-    One that writes is done when enough replicas have the write.
-    """
-
-    command: tuple[Any, ...]
-    text: str
+    arguments: tuple[Any, ...]
+    script: Script | None
     is_repeatable: bool
-    is_writing: bool = False
 
-    def with_text(self) -> "_Call":
-        """The long form, which makes the server remember the script."""
-        return self._replace(command=("EVAL", self.text, *self.command[2:]))
+
+@dataclass(slots=True)
+class _Server:
+    """Where the last server is that has passed the examination, and which scripts it was sent."""
+
+    place: tuple[Any, ...] | None = None
+    scripts: set[str] = field(default_factory=set)
 
 
 class Connections:
@@ -76,22 +79,30 @@ class Connections:
     """
 
     def __init__(self, settings: RedisSettings, examine: Examine | None = None) -> None:
+        self.calls = Calls()
         self._settings = settings
         self._factory = ConnectionPool.from_url(settings.url, **_connection_options(settings))
         self._homes = settings.nodes or (_read_place(self._factory.connection_kwargs),)
-        self._idle: list[Connection] = []
+        self._idle: list[Line] = []
         self._free = Semaphore(settings.connection_count)
         self._silence_count = 0
         """How often the server did not answer in time."""
-        self._lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
         self._examine = examine
         self._examining = Lock()
-        self._examined: tuple[Any, ...] | None = None
-        """Where the last server is that has passed the examination."""
+        self._server = _Server()
+
+    @property
+    def _lookout(self) -> Lookout | None:
+        lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
+        return lookout
+
+    @property
+    def _answer_for(self) -> float:
+        return self._settings.answer_for.total_seconds()
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
-        return await self._run(_Call(command, "", is_repeatable=True))
+        return await self._run(_Call(command, None, is_repeatable=True))
 
     async def run_script(self, script: Script, arguments: Sequence[Any]) -> Any:
         """A script's answer. ``arguments`` begin with the number of keys.
@@ -104,16 +115,19 @@ class Connections:
                 f"need {len(arguments):,}: ask for less at once",
                 {"field": "arguments", "script": script.name},
             )
-        command = ("EVALSHA", script.digest, *arguments)
-        return await self._run(_Call(command, script.text, script.is_repeatable, script.is_writing))
+        return await self._run(_Call(tuple(arguments), script, script.is_repeatable))
 
     async def close(self) -> None:
-        """Close all connections; no call may be under way."""
-        while self._idle:
-            with suppress(*DRIVER_ERRORS):
-                await hang_up(self._idle.pop())
+        """Close all connections, once the calls under way are done."""
+        count = self._settings.connection_count
+        for _ in range(count):
+            await self._free.acquire()
+        await self.calls.finish()
+        self._drop_idle()
+        for _ in range(count):
+            self._free.release()
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> Line:
         """A new connection for the caller alone; raises one of DRIVER_ERRORS."""
         connection: Connection = self._factory.make_connection()  # type: ignore[no-untyped-call] # the driver's
         try:
@@ -123,7 +137,7 @@ class Connections:
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        return connection
+        return Line(connection)
 
     async def _run(self, call: _Call) -> Any:
         silence_count = self._silence_count
@@ -140,14 +154,15 @@ class Connections:
     async def _recover(self, call: _Call, error: Exception) -> _Call:
         """How to repeat the call; raises the translated error if it must not be repeated."""
         if isinstance(error, NoScriptError):
-            return call.with_text()
+            self._server.scripts.clear()
+            return call
         if isinstance(error, MovedError):
             place = {"port": error.port} | ({"host": error.host} if error.host else {})
             self._factory.connection_kwargs.update(place)
-            await self._drop_idle()
+            self._drop_idle()
             return call
         if must_reconnect(error):  # the other connections are probably lost too
-            await self._drop_idle()
+            self._drop_idle()
         if self._settings.nodes and isinstance(error, _DOUBTFUL):
             await self._ask_next_home()
         if isinstance(error, SILENCE):
@@ -157,71 +172,77 @@ class Connections:
         raise translate(error, self._settings.label) from error
 
     async def _ask(self, call: _Call) -> Any:
-        connection = await self._connected()
-        is_sound = False
+        line = await self._connected()
+        deadline = get_running_loop().time() + self._answer_for
         try:
-            async with asyncio.timeout(self._settings.answer_for.total_seconds()):
-                if self._examine is not None and self._examined != _place_of(connection):
-                    await self._examine_server(connection, self._examine)
-                # The driver would pack a long command in Python, which takes ten times as long.
-                await connection.send_packed_command(pack_command(call.command), check_health=False)
-                answer = await connection.read_response()
-                if call.is_writing and self._settings.replica_count:
-                    await self._await_replicas(connection)
-            is_sound = True
+            if self._examine is not None and self._server.place != line.place:
+                await self._examine_server(line, partial(line.ask, deadline))
+            if call.script is None:
+                return await line.ask(deadline, *call.arguments)
+            answer = await self._run_on(line, deadline, call.script, call.arguments)
+            if call.script.is_writing and self._settings.replica_count:
+                await self._await_replicas(line, deadline)
         except DRIVER_ERRORS as error:
-            is_sound = not must_reconnect(error)
+            if must_reconnect(error):
+                line.close()
             raise
         else:
             return answer
         finally:
-            # Also if the task is cancelled: a late answer must not reach another call.
-            if is_sound:
-                self._idle.append(connection)
-            else:
-                await connection.disconnect(nowait=True)
+            self._take_back(line)
 
-    async def _examine_server(self, connection: Connection, examine: Examine) -> None:
-        async def ask(*command: Any) -> Any:
-            await connection.send_command(*command)
-            return await connection.read_response()
+    async def _run_on(
+        self, line: Line, deadline: float, script: Script, arguments: Sequence[Any]
+    ) -> Any:
+        """The script's answer. The server remembers it when it has been sent once."""
+        if script.digest in self._server.scripts:
+            return await line.ask(deadline, "EVALSHA", script.digest, *arguments)
+        answer = await line.ask(deadline, "EVAL", script.text, *arguments)
+        self._server.scripts.add(script.digest)
+        return answer
 
+    def _take_back(self, line: Line) -> None:
+        if line.is_free:
+            self._idle.append(line)
+        elif not line.lost.done():  # its caller was cancelled: the answer must reach no other call
+            settling = self.calls.start(line.settle)
+            settling.add_done_callback(
+                lambda done: line.close() if done.cancelled() else self._take_back(line)
+            )
+
+    async def _examine_server(self, line: Line, ask: Callable[..., Awaitable[Any]]) -> None:
         async with self._examining:
-            if self._examined != _place_of(connection):  # else another call has done it meanwhile
-                await examine(ask)
-                self._examined = _place_of(connection)
+            # Else another call has done it meanwhile.
+            if self._examine is not None and self._server.place != line.place:
+                async with asyncio.timeout(self._answer_for):
+                    await self._examine(ask)
+                self._server = _Server(line.place)
 
-    async def _await_replicas(self, connection: Connection) -> None:
+    async def _await_replicas(self, line: Line, deadline: float) -> None:
         """Return when enough replicas have everything that was written on this connection."""
         wanted = self._settings.replica_count
-        wait_ms = int(self._settings.answer_for.total_seconds() * 500)  # half of the time there is
-        await connection.send_command("WAIT", wanted, wait_ms)
-        count = int(await connection.read_response())
+        wait_ms = int(self._answer_for * 500)  # half of the time there is
+        count = int(await line.ask(deadline, "WAIT", wanted, wait_ms))
         if count < wanted:
             reason = f"only {count} of {wanted} replicas have what was written"
             raise unavailable(self._settings.label, reason, UNKNOWN)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> Line:
         """A connection that works, as far as one can tell without asking the server."""
         if self._lookout is not None:
             await self._lookout.look_again()
         while self._idle:
-            connection = self._idle.pop()
-            if self._may_be_used(connection) and not await _has_ended(connection):
-                return connection
-            await connection.disconnect(nowait=True)
+            line = self._idle.pop()
+            if line.is_free and (self._lookout is None or self._lookout.primary == line.place):
+                return line
+            line.close()  # a former primary may not know yet that it was replaced
         try:
             return await self._connect_or_go_home()
         except DRIVER_ERRORS as error:
             self._silence_count += isinstance(error, SILENCE)
             raise translate(error, self._settings.label, NOTHING_WRITTEN) from error
 
-    def _may_be_used(self, connection: Connection) -> bool:
-        if self._lookout is not None and self._lookout.primary != _place_of(connection):
-            return False  # a former primary may not know yet that it was replaced
-        return bool(connection.is_connected)
-
-    async def _connect_or_go_home(self) -> Connection:
+    async def _connect_or_go_home(self) -> Line:
         """Connect to the server that was named last, or else to the first home that answers."""
         is_home = _read_place(self._factory.connection_kwargs) in self._homes
         for _ in range(len(self._homes) - is_home):
@@ -236,30 +257,16 @@ class Connections:
         if place in self._homes:
             index = (self._homes.index(place) + 1) % len(self._homes)
         self._factory.connection_kwargs.update(self._homes[index]._asdict())
-        await self._drop_idle()
+        self._drop_idle()
 
-    async def _drop_idle(self) -> None:
-        self._idle, left = [], self._idle
-        for connection in left:
-            await connection.disconnect(nowait=True)
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 def _read_place(options: Mapping[str, Any]) -> Place:
     """Where the driver's options lead."""
     return Place(options.get("host", "localhost"), options.get("port", DEFAULT_PORT))
-
-
-def _place_of(connection: Any) -> tuple[Any, ...]:
-    """Where a connection leads; all sockets of this machine are one place."""
-    return (getattr(connection, "host", None), getattr(connection, "port", None))
-
-
-async def _has_ended(connection: Connection) -> bool:
-    """Whether the server has closed the connection, or sent something unasked."""
-    try:
-        return bool(await connection.can_read())
-    except DRIVER_ERRORS:
-        return True
 
 
 def _connection_options(settings: RedisSettings) -> dict[str, Any]:

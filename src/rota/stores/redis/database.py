@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from rota.clock.loop import in_flight
 from rota.jobs import JobId
-from rota.stores.calls import Calls
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.keys import Keys, name_keys
@@ -28,7 +27,7 @@ class Database:
         self.connections = connections
         self.settings = settings
         self.keys: Keys = name_keys(settings.name)
-        self.calls = Calls()
+        self.calls = connections.calls
 
     @classmethod
     async def open(cls, settings: RedisSettings) -> Self:
@@ -49,8 +48,8 @@ class Database:
     ) -> Any:
         """A script's answer; it is given the keys of jobs if it does not need others."""
         keys = self.keys.jobs if keys is None else keys
-        taken = (len(keys), *keys, *arguments)
-        return await self.calls.run(lambda: self.connections.run_script(script, taken))
+        with in_flight():
+            return await self.connections.run_script(script, (len(keys), *keys, *arguments))
 
     async def read_jobs(
         self,
@@ -79,9 +78,9 @@ class Database:
 
     async def call(self, *command: Any) -> Any:
         """The server's answer to a command that may be sent twice."""
-        return await self.calls.run(lambda: self.connections.call(*command))
+        with in_flight():
+            return await self.connections.call(*command)
 
     async def close(self) -> None:
         """Complete the calls under way and close the connections."""
-        await self.calls.finish()
         await self.connections.close()

@@ -1,8 +1,8 @@
 -- Part of every script about jobs: the keys, in the order of keys.py, and how to read a head. Each
 -- run defines all this again, so it holds only what nearly all scripts need.
-local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED = unpack(KEYS)
-local FUTURE, RUNNING, COMPLETED = KEYS[8], KEYS[9], KEYS[10]
-local ENDED, CHILDREN, PARENTS, IDENTITIES, ATTEMPTS, RESULTS, COUNTERS, INTENT = unpack(KEYS, 14)
+local HEADS, BODIES, READY, LATER, TIMETABLE, LEASED, FUTURE, RUNNING = unpack(KEYS)
+local COUNTERS, IDENTITIES, WAKE, PARKED, _, COMPLETED = unpack(KEYS, 9)
+local ENDED, CHILDREN, PARENTS, ATTEMPTS, RESULTS, INTENT, ENDS = unpack(KEYS, 18)
 
 -- The texts of a head, as Head in rows.py names them.
 local CODE, TOKEN, DUE, UPDATED, UNTIL, WORKER, TAKEN, TRIALS = 1, 2, 3, 4, 5, 6, 7, 8

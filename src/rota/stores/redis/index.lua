@@ -2,7 +2,7 @@
 -- ARGV[1] is now.
 -- uses    heads
 local now = ARGV[1]
-local LISTINGS = {P = KEYS[7], U = RUNNING, C = COMPLETED, F = KEYS[11], D = KEYS[12], B = KEYS[13]}
+local LISTINGS = {P = KEYS[13], U = RUNNING, C = COMPLETED, F = KEYS[15], D = KEYS[16], B = KEYS[17]}
 local TERMINAL = {C = true, F = true, D = true, B = true}
 
 -- What is removed from each sorted set and hash, and what is added.

@@ -26,24 +26,23 @@ JOB_KEYS = (
     "later",  # sorted set: due id; READY jobs that are due later
     "timetable",  # sorted set: tenant NUL queue NUL due id; READY jobs that are due later, or were
     "leased",  # sorted set: until id; all RUNNING jobs
-    *(f"listing-{code}" for code in "PLUCFDB"),  # sorted sets: place; L are the jobs in `later`
+    *("listing-L", "listing-U"),  # sorted sets: place; L are the jobs in `later`
+    "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
+    "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
+    "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
+    "parked",  # channel, not a key: no messages; whether a worker is parked. See parking.py
+    *(f"listing-{code}" for code in "PCFDB"),  # sorted sets: place
     "ended",  # sorted set: updated id; jobs that have ended and that no job depends on
     "children",  # sorted set: parent child; all dependencies
     "parents",  # hash: id -> ids of its dependencies, if it has any; bodies have them too
-    "identities",  # hash: JSON of tenant, kind, idempotency key and occurrence -> id
     "attempts",  # sorted set: id token JSON
     "results",  # hash: id -> what the handler returned, if it is kept
-    "counters",  # hash: leases -> number of leases so far, graph -> of amended dependencies
     "intent",  # list: id, old head, new head of PENDING jobs that a commit has yet to write
-    "wake",  # channel, not a key: sender and JSON of queues and tenants with a READY job
     "ends",  # channel, not a key: sender and ids of jobs that have ended or are gone
 )
 
-ADDITION_KEYS = (
-    *("heads", "bodies", "ready", "later", "timetable", "listing-L"),
-    *("identities", "wake"),
-)
-"""The keys that ``add.lua`` writes; each key more would slow it down."""
+ADDITION_KEYS = JOB_KEYS[: JOB_KEYS.index("parked") + 1]
+"""The keys that ``add.lua`` needs; each key more would slow it down."""
 
 LISTING_CODES = "PRLUCFDB"
 """Each job is in exactly one of these listings."""

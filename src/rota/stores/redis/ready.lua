@@ -80,15 +80,18 @@ local function next_token(token)
   return following
 end
 
+local function lease_head(head, now, till, worker)
+  head[CODE], head[TOKEN] = 'U', next_token(head[TOKEN])
+  head[UPDATED], head[UNTIL], head[WORKER], head[TAKEN] = now, till, worker, now
+  return write_head(head)
+end
+
 -- Leases jobs, each with its id, head and place; the caller takes them out of `ready`.
 local function lease_all(taken, bodies, now, till, worker)
   local ids, texts, heads, running, leased = {}, {}, {}, {}, {}
   if #taken == 0 then return {ids, {}, {}} end
   for at, job in ipairs(taken) do
-    local id, head, even = job.id, job.head, 2 * at
-    head[CODE], head[TOKEN] = 'U', next_token(head[TOKEN])
-    head[UPDATED], head[UNTIL], head[WORKER], head[TAKEN] = now, till, worker, now
-    local text = write_head(head)
+    local id, even, text = job.id, 2 * at, lease_head(job.head, now, till, worker)
     ids[at], texts[at] = id, text
     heads[even - 1], heads[even] = id, text
     running[even - 1], running[even] = '0', job.place

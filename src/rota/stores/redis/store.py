@@ -36,6 +36,7 @@ from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import DocumentVerbs
+from rota.stores.redis.parking import Parked
 from rota.stores.redis.records import dump, load
 from rota.stores.redis.rows import encode_attempt, encode_trials, text_of
 from rota.stores.redis.scripts import load_script
@@ -95,9 +96,11 @@ class RedisStore(SingleInserts, DocumentVerbs, ServerVerbs[Database]):
         _refuse_too_many("jobs", len(jobs))
         _refuse_too_many("dependencies", sum(len(job.dependencies) for job in jobs))
         if self.uses_native_paths and not any(job.dependencies for job in jobs):
-            answers = await insert_unseen(self._database, jobs, now, self._notices.sender)
-            if answers is not None:
-                self._notices.ring({(each.job.tenant, each.job.queue) for each in answers})
+            inserted = await insert_unseen(self._database, jobs, now, self._notices.sender)
+            if inserted is not None:
+                answers, is_any_ready = inserted
+                if is_any_ready:
+                    self._notices.ring({(each.job.tenant, each.job.queue) for each in answers})
                 return answers
         return await self._run_plan(lambda: edits.insert(jobs, now))
 
@@ -110,6 +113,15 @@ class RedisStore(SingleInserts, DocumentVerbs, ServerVerbs[Database]):
             return jobs
         async with self._limited:  # leases of one process under limits would only contend
             return await lease.lease_under_limits(self._database, request, now)
+
+    async def park(
+        self, request: LeaseRequest, now: datetime, receive: Callable[[Job | None], None]
+    ) -> Parked | None:
+        """See ``ParkingStore``. The server tells the worker before replicas have the job."""
+        self._refuse_when_unusable()
+        if self._database.settings.replica_count:
+            return None
+        return await self._notices.parking.park(request, now, receive)
 
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""

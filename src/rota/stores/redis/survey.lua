@@ -6,7 +6,7 @@
 --         whose leases have expired
 -- atomic  because all is as of one moment. Bounded by the partitions and the expired leases
 -- uses    timing
-local now, only, DEAD = ARGV[1], ARGV[2], KEYS[12]
+local now, only, DEAD = ARGV[1], ARGV[2], KEYS[16]
 local parts, ids, stalled = {}, {}, {}
 each_due(function(tenant, queue, first, key, range)
   if only ~= '' and tenant ~= only then return end

@@ -63,6 +63,7 @@ GATHERED_AT_ONCE = 6_000
 """Texts of writes that are laid aside by one script."""
 
 _WRITTEN, _INTENT_FIRST = 1, 2
+_GIVEN = 2
 
 _DUE, _UPDATED, _TRIALS, _SLOT, _LINKS = map(
     Head._fields.index, ("due", "updated", "trials", "slot", "links")
@@ -94,21 +95,24 @@ async def finish_intent(database: Database, now: datetime) -> None:
 
 async def insert_unseen(
     database: Database, jobs: Sequence[Job], now: datetime, sender: str
-) -> list[Inserted] | None:
-    """Insert jobs without dependencies as if none of them existed; None if one of them does."""
+) -> tuple[list[Inserted], bool] | None:
+    """Insert jobs without dependencies as if none of them existed; None if one of them does.
+
+    Also whether there may be a job to lease: a parked worker may have been given the only one.
+    """
     try:
         answers = plan_insertion(jobs, _NOTHING)
     except DuplicateJobError:  # with what is stored, there may be another reason
         return None
     new = [each.job for each in answers if not each.is_existing]
     if not new:
-        return answers
+        return answers, False
     places = encode_places({(job.tenant, job.queue) for job in new})
     arguments = [text_of(now), sender.encode() + places]
     for job in new:
         arguments += _encode_addition(job, now)
-    is_written = await database.run(ADD, arguments, database.keys.additions)
-    return answers if is_written else None
+    reply = await database.run(ADD, arguments, database.keys.additions)
+    return (answers, reply != _GIVEN) if reply else None
 
 
 class Unit:

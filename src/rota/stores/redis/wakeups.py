@@ -8,7 +8,7 @@ import asyncio
 from asyncio import Event, Task
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from math import inf
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -19,6 +19,8 @@ from rota.jobs import JobId
 from rota.stores.kernel.unit import Partition, Writes
 from rota.stores.protocol import Listener
 from rota.stores.redis.database import Database
+from rota.stores.redis.line import Line
+from rota.stores.redis.parking import Parking
 from rota.stores.redis.translation import DRIVER_ERRORS
 from rota.stores.wakeups import Place, Wakeups, wait_for
 
@@ -37,8 +39,10 @@ class Notices:
         self.sender = token_hex(_SENDER_LENGTH // 2)
         self._wakeups = Wakeups()
         keys = database.keys
-        self._ready = _Subscription(database, keys.job_key("wake"), self._receive_ready)
-        self._ends = _Subscription(database, keys.job_key("ends"), self._receive_ends)
+        self.parking = Parking(database, keys.job_key("parked"))
+        wake, ends = keys.job_key("wake"), keys.job_key("ends")
+        self._ready = _Subscription(database, wake, self._receive_ready, self.parking)
+        self._ends = _Subscription(database, ends, self._receive_ends, Parking(database, ends))
 
     @asynccontextmanager
     async def listen(
@@ -109,13 +113,21 @@ class _Subscription:
     """Passes on the messages of a channel; and None if some may have been lost."""
 
     def __init__(
-        self, database: Database, channel: str, receive: Callable[[bytes | None], None]
+        self,
+        database: Database,
+        channel: str,
+        receive: Callable[[bytes | None], None],
+        parking: Parking,
     ) -> None:
+        """On the same connection workers are parked."""
         self._database = database
-        self._channel = channel
+        self._channel, self._name = channel, channel.encode()
         self._receive = receive
+        self._parking = parking
         self._silent_for = database.settings.answer_for.total_seconds() / 2
         """Seconds of silence before the server is asked for an answer, and to wait for that."""
+        self._is_heard = False
+        """Whether the server has said anything of late."""
         self._hearing: Task[None] | None = None
         self._has_tried = Event()
 
@@ -148,31 +160,38 @@ class _Subscription:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _hear_until_lost(self, *, is_first: bool) -> None:
-        connection = await self._database.connections.connect()
+        line = await self._database.connections.connect()
+        has_begun = Event()
         try:
-            async with asyncio.timeout(self._silent_for):
-                await connection.send_command("SUBSCRIBE", self._channel)
-                await connection.read_response()
-            self._has_tried.set()
-            if not is_first:  # messages may have been lost meanwhile
-                self._receive(None)
-            await self._receive_all(connection)
+            line.hear(partial(self._take, line, has_begun))
+            line.tell("SUBSCRIBE", self._channel)
+            if await wait_for(has_begun, self._silent_for) and not line.lost.done():
+                self._has_tried.set()
+                self._parking.open(line)
+                if not is_first:  # messages may have been lost meanwhile
+                    self._receive(None)
+                await self._hear_on(line)
         finally:
-            await connection.disconnect(nowait=True)
+            line.close()
+            self._parking.close()
 
-    async def _receive_all(self, connection: Any) -> None:
-        """Receive messages; a ping now and then finds out about a silent loss."""
+    def _take(self, line: Line, has_begun: Event, said: Any) -> None:
+        self._is_heard = True
+        if not has_begun.is_set():
+            has_begun.set()
+            if isinstance(said, Exception):  # this user may not listen
+                line.close()
+        elif not isinstance(said, Exception) and said[:2] == [b"message", self._name]:
+            self._receive(said[2])
+        else:
+            self._parking.hear(said)
+
+    async def _hear_on(self, line: Line) -> None:
+        """Return when the connection is lost. A ping now and then finds out about a silent loss."""
         is_asked = False
-        while True:
-            try:
-                async with asyncio.timeout(self._silent_for):
-                    said = await connection.read_response(timeout=inf, disconnect_on_error=False)
-            except TimeoutError:
-                if is_asked:
-                    return
-                await connection.send_command("PING")
-                is_asked = True
-                continue
-            is_asked = False
-            if said[0] == b"message":
-                self._receive(said[2])
+        while not line.lost.done() and not (is_asked and not self._is_heard):
+            is_asked = not self._is_heard
+            if is_asked:
+                line.tell("PING")
+            self._is_heard = False
+            await asyncio.wait([line.lost], timeout=self._silent_for)

@@ -1,0 +1,136 @@
+"""Takes jobs that the store leases to this worker as they are inserted, while the worker rests."""
+
+import asyncio
+from asyncio import Task
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from rota.clock.protocol import keeps_real_time
+from rota.errors import RotaError, StoreError
+from rota.jobs import Job
+from rota.policy.watch import RENEW_AFTER
+from rota.stores.protocol import LeaseRequest, Parked, ParkingStore
+from rota.worker.attempts import HANDED_BACK, Attempt, Flow, Stage
+from rota.worker.executor import Executor
+from rota.worker.settings import Resources
+
+LEFT_WITHIN = 2.0
+"""Seconds that the store may take to answer a withdrawal at the end."""
+
+Hold = Callable[[Sequence[Job], datetime], Sequence[Attempt]]
+
+
+class Parking:
+    """Parks a worker with its store, if the store can do that.
+
+    A job that is given goes to the executor at once, without a lease and its turns of the event
+    loop. But limits may have been set since the last lease. If they were read too long ago they are
+    read again first, and a job that they concern is handed back, to be leased under them.
+
+    ``hold`` notes that jobs are leased until then, and ``unanswered`` gets the ends of leases of
+    which it is not known what was leased.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        flow: Flow,
+        executor: Executor,
+        hold: Hold,
+        unanswered: Callable[[datetime], None],
+    ) -> None:
+        store = resources.store
+        self._store = store if isinstance(store, ParkingStore) else None
+        self._resources = resources
+        self._flow = flow
+        self._executor = executor
+        self._hold = hold
+        self._unanswered = unanswered
+        self._parked: Parked | None = None
+        self._is_stopping = False
+        self._tasks: set[Task[None]] = set()
+
+    @asynccontextmanager
+    async def parked(self, request: LeaseRequest) -> AsyncIterator[None]:
+        """Be given jobs while the context lasts, and a moment longer."""
+        clock, parked = self._resources.clock, None
+        has_left = self._parked is None or self._parked.is_over
+        if self._store is not None and has_left and keeps_real_time(clock):
+            now = clock.now()
+            receive = partial(self._receive, request, now + request.lease_for)
+            with suppress(StoreError):
+                parked = self._parked = await self._store.park(request, now, receive)
+        try:
+            yield
+        finally:
+            if parked is not None:
+                parked.leave()
+
+    def stop(self) -> None:
+        """Withdraw, and hand back what still comes."""
+        self._is_stopping = True
+        if self._parked is not None:
+            self._parked.leave()
+
+    async def close(self) -> None:
+        """Return when no more jobs will come."""
+        self.stop()
+        if self._parked is not None:
+            await self._parked.left(LEFT_WITHIN)
+        for task in self._tasks:
+            task.cancel()  # the store may be away
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
+        if job is None:
+            self._unanswered(until)
+            return
+        attempts, resources = self._hold([job], until), self._resources
+        now = resources.clock.now()
+        if self._is_stopping:
+            self._hand_back(attempts)
+        elif resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
+            self._submit(attempts)
+            if not (self._tasks or resources.gate.is_recent(now, RENEW_AFTER)):
+                self._start(self._refresh_gates())
+        else:
+            self._start(self._submit_unless_limited(request, attempts))
+
+    def _submit(self, attempts: Sequence[Attempt]) -> None:
+        flow = self._flow
+        self._executor.submit(attempts)
+        if len(flow.ready) + flow.running_count >= self._resources.settings.concurrency:
+            flow.called.set()  # full: be given no more
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _refresh_gates(self) -> None:
+        """While no job waits for that."""
+        with suppress(RotaError):  # the next job reads them in any case
+            await self._resources.gate.refresh_ahead(self._resources.clock.now())
+
+    async def _submit_unless_limited(
+        self, request: LeaseRequest, attempts: Sequence[Attempt]
+    ) -> None:
+        limits, clock = self._resources.limits, self._resources.clock
+        is_limited = True
+        with suppress(StoreError, asyncio.CancelledError):  # then nothing may be leased
+            await limits.refresh(clock.now())
+            is_limited = limits.apply_to(request)
+        if is_limited or self._is_stopping:
+            self._flow.called.set()  # leave, and lease under the limits
+            self._hand_back(attempts)
+        else:
+            self._submit([each for each in attempts if each.stage is Stage.WAITING])
+
+    def _hand_back(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            if attempt.stage is Stage.WAITING:  # its lease may have been lost meanwhile
+                self._flow.end(attempt, HANDED_BACK, self._resources.clock.now())
