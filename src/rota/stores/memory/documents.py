@@ -9,7 +9,6 @@ from rota.stores.protocol import (
     Document,
     DocumentWrite,
     KeptDocument,
-    Record,
     check_name,
     check_names,
     checked,
@@ -83,14 +82,13 @@ class DocumentVerbs:
         """Refused: there is no database whose transaction could be shared."""
         raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
-    def _load_documents(self, records: Iterable[Record]) -> int:
-        """Store the documents among these records; how many were new."""
+    async def _create_documents(self, documents: Sequence[KeptDocument]) -> int:
+        self._refuse_when_closed()
         new_count = 0
-        for record in records:
-            if isinstance(record, KeptDocument):
-                documents = self._collections.setdefault(record.collection, {})
-                new_count += record.key not in documents
-                documents.setdefault(record.key, Document(*record[1:]))
+        for each in documents:
+            present = self._collections.setdefault(each.collection, {})
+            new_count += each.key not in present
+            present.setdefault(each.key, Document(*each[1:]))
         return new_count
 
     async def close(self) -> None:

@@ -9,13 +9,13 @@ from sys import maxsize
 from typing import Any
 
 from pymongo import DeleteOne, InsertOne, ReplaceOne
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from rota.errors import StoreUnavailableError
 from rota.stores.documents import Name, Versions, decide_writes, refuse_stale, take_batch
-from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session
+from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session, is_duplicate
 from rota.stores.mongo.translation import NOTHING_WRITTEN
-from rota.stores.protocol import Document, DocumentWrite, checked
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, checked
 
 CHUNK_LENGTH = 1000
 """How many writes of a stream are sent together."""
@@ -61,6 +61,20 @@ async def read_documents(
 async def _read(connection: Connection, where: Raw, limit: int = 0) -> list[Raw]:
     documents = connection.documents.with_options(read_concern=SNAPSHOT)
     return await documents.find(where, sort=[("_id", 1)], limit=limit).to_list()
+
+
+async def create_documents(connection: Connection, documents: Sequence[KeptDocument]) -> int:
+    """Create those that do not exist, with their versions; how many."""
+    raws = [
+        {"_id": id_of(each.collection, each.key), "version": each.version, "body": each.body}
+        for each in documents
+    ]
+    try:
+        return len((await connection.documents.insert_many(raws, ordered=False)).inserted_ids)
+    except BulkWriteError as error:
+        if not is_duplicate(error):
+            raise
+        return int(error.details["nInserted"])
 
 
 async def write_each(connection: Connection, writes: Sequence[DocumentWrite]) -> list[int | None]:

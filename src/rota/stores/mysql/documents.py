@@ -15,13 +15,31 @@ from rota.stores.documents import (
 from rota.stores.kernel.records import PORTION_SIZE
 from rota.stores.mysql.connections import Session
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.protocol import DocumentWrite, checked
+from rota.stores.protocol import DocumentWrite, KeptDocument, checked
 from rota.stores.sql.read import read_documents, scan_page
 
-__all__ = ["next_batch", "read_documents", "replay", "scan_page", "write_all", "write_each"]
+__all__ = [
+    "create_documents",
+    "next_batch",
+    "read_documents",
+    "replay",
+    "scan_page",
+    "write_all",
+    "write_each",
+]
 
 STREAM_LENGTH = 500
 """How many writes, of up to 4 MiB in all, are applied at a time."""
+
+
+async def create_documents(session: Session, documents: Sequence[KeptDocument]) -> int:
+    """Create those that do not exist, with their versions; how many."""
+    named = {each[:2]: each for each in reversed(documents)}
+    async with session.transaction():
+        found = await lock(session, named)
+        new = [each for name, each in sorted(named.items()) if name not in found]
+        await session.write(QUERIES.create_documents, new)
+    return len(new)
 
 
 async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> Versions:

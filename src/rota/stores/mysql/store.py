@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job
 from rota.stores.keeper import keeper_on
-from rota.stores.kernel.records import check_ids, check_job_ids
+from rota.stores.kernel.records import check_ids
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
@@ -33,7 +33,6 @@ from rota.stores.protocol import (
     LeaseKeeper,
     LeaseRequest,
     Reach,
-    Record,
     checked,
 )
 from rota.stores.rows import Row, made_ready
@@ -49,10 +48,11 @@ class MysqlStore(SingleInserts, SqlVerbs[Session]):
     """
 
     reach = Reach.NETWORK
-    _reads = Reads()
+    _reads = _records = Reads()
     _leases = lease
     _notices: Notices
     _documents = documents
+    _needs_uuids = True
     uses_native_paths = True
     """False sends every insert, lease and change through the kernel; tests compare the two."""
 
@@ -111,10 +111,6 @@ class MysqlStore(SingleInserts, SqlVerbs[Session]):
             lambda session: lease.lease(session, request, now, is_native=is_native)
         )
 
-    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        _submit(jobs, now)
-        await super().check_insertion(jobs, now)
-
     def make_keeper(self) -> LeaseKeeper:
         self._refuse_when_unusable()
         settings = replace(self._settings, connection_count=1)
@@ -126,12 +122,6 @@ class MysqlStore(SingleInserts, SqlVerbs[Session]):
         return await self._commit(
             lambda session: unit.apply(session, decided, now, is_native=is_native)
         )
-
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """One call is one transaction."""
-        now, kept = to_utc(now, "now"), tuple(records)
-        check_job_ids(kept)
-        return await self._run(lambda session: unit.load(session, kept, now))
 
     async def read_clock(self) -> datetime:
         """The server's clock."""

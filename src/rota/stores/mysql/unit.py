@@ -13,13 +13,11 @@ from msgspec.structs import replace
 from rota.jobs import Attempt, Change, Job, JobId
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity, identity_of
-from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import Committed, NewJob, Plan
 from rota.stores.mysql.connections import DUPLICATE, Session, code_of
-from rota.stores.mysql.documents import lock
 from rota.stores.mysql.queries import QUERIES
-from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
+from rota.stores.protocol import Applied, Inserted
 from rota.stores.rows import (
     Row,
     encode_attempt,
@@ -166,13 +164,3 @@ class Unit(unit.Unit[Session]):
 
     async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
         await self._session.write(QUERIES.add_attempt, map(_encode_attempt, attempts))
-
-
-async def load(session: Session, records: Sequence[Record], now: datetime) -> int:
-    """Store the records that are new, in one transaction; how many that were."""
-    documents = {each[:2]: each for each in reversed(records) if isinstance(each, KeptDocument)}
-    async with session.transaction():
-        found = await lock(session, documents)
-        new = [each for name, each in sorted(documents.items()) if name not in found]
-        await session.write(QUERIES.create_documents, new)
-        return len(new) + (await Unit(session).run(load_jobs(records, now))).answer

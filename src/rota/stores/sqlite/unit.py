@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity
-from rota.stores.kernel.records import load_jobs
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import Committed, NewJob, Plan, Writes
-from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
+from rota.stores.protocol import Applied, Inserted
 from rota.stores.rows import (
     Row,
     encode_amendment,
@@ -138,15 +137,6 @@ def _keep_reports(connection: apsw.Connection, changes: Sequence[Change]) -> Non
     if attempts:
         connection.executemany(QUERIES.add_attempt, map(encode_attempt, attempts))
         connection.executemany(QUERIES.add_report, encode_reports(attempts))
-
-
-def load(connection: apsw.Connection, records: Sequence[Record], now: datetime) -> int:
-    """Store the records that are new, in one transaction; how many that were."""
-    new_count = commit_plan(connection, load_jobs(records, now)).answer
-    before = connection.total_changes()
-    documents = [each for each in records if isinstance(each, KeptDocument)]
-    connection.executemany(QUERIES.load_document, documents)
-    return new_count + connection.total_changes() - before
 
 
 class Unit(unit.Unit[Session]):

@@ -45,7 +45,7 @@ class Store(SqlVerbs[str]):
 
     def __init__(self, *, jobs: StoredJobs | None = None, **answers: Any) -> None:
         self._backend = Backend(**answers)
-        self._reads = self._documents = self._backend
+        self._reads = self._records = self._documents = self._backend
         self._jobs = jobs or StoredJobs()
 
     @property
