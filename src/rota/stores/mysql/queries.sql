@@ -10,25 +10,14 @@
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET SESSION
     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',
-    time_zone = '+00:00', innodb_lock_wait_timeout = 3, wait_timeout = %(idle_for)s;
+    time_zone = '+00:00', innodb_lock_wait_timeout = 3, wait_timeout = 60;
 
--- name: begin
-START TRANSACTION READ WRITE;
+-- name: transaction
+-- How it begins, ends, and is undone.
+START TRANSACTION READ WRITE; COMMIT; ROLLBACK;
 
--- name: commit
-COMMIT;
-
--- name: roll_back
-ROLLBACK;
-
--- name: set_savepoint
-SAVEPOINT rota_jobs;
-
--- name: release_savepoint
-RELEASE SAVEPOINT rota_jobs;
-
--- name: roll_back_to_savepoint
-ROLLBACK TO SAVEPOINT rota_jobs;
+-- name: savepoint
+SAVEPOINT rota_jobs; RELEASE SAVEPOINT rota_jobs; ROLLBACK TO SAVEPOINT rota_jobs;
 
 -- name: read_clock
 SELECT UTC_TIMESTAMP(6);

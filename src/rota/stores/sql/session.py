@@ -1,6 +1,7 @@
 """Runs the statements of a dialect."""
 
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from rota.jobs import Job, JobId
@@ -25,6 +26,10 @@ class Session(Protocol):
 
     async def change(self, statement: str, ids: Iterable[JobId], **values: Any) -> object:
         """Run a statement about each of these jobs."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Everything inside happens, or nothing."""
         ...
 
     async def write(self, statement: str, rows: Iterable[Row]) -> None:
