@@ -65,22 +65,11 @@ class DocumentVerbs:
                 self._put(collection, key, before)
             raise
 
-    async def read_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        collection: str,  # noqa: ARG002 - as the protocol has it
-        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[str, Document]:
+    async def _refuse_within(self, *_: Any, **__: Any) -> Any:
         """Refused: there is no database whose transaction could be shared."""
         raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
-    async def write_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
-    ) -> None:
-        """Refused: there is no database whose transaction could be shared."""
-        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
+    insert_within = read_within = write_within = _refuse_within
 
     async def _create_documents(self, documents: Sequence[KeptDocument]) -> int:
         self._refuse_when_closed()

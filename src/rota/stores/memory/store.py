@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from rota.clock.protocol import to_utc
-from rota.errors import UnsupportedConnectionError
 from rota.jobs import (
     Attempt,
     Change,
@@ -143,15 +142,6 @@ class MemoryStore(DocumentVerbs, EditVerbs):
             else replace(answer, successor=copied(answer.successor))
             for answer in answers
         ]
-
-    async def insert_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
-        now: datetime,  # noqa: ARG002 - as the protocol has it
-    ) -> list[Inserted]:
-        """Refused: there is no database whose transaction could be shared."""
-        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """See ``JobStore.find_expired``."""
