@@ -33,7 +33,7 @@ from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, options
-from rota.stores.mongo.rows import decode_readable, to_instant, to_number
+from rota.stores.mongo.rows import decode_readable
 from rota.stores.mongo.translation import translated
 from rota.stores.mongo.unit import SET_ASIDE, WITHOUT_ATTEMPTS, guard
 from rota.stores.protocol import (
@@ -44,6 +44,7 @@ from rota.stores.protocol import (
     LeaseRequest,
     is_chosen,
 )
+from rota.stores.rows import to_instant, to_micros
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 
@@ -113,7 +114,7 @@ async def take_due(
 
 async def mark_due(connection: Connection, now: datetime) -> None:
     """Move jobs whose time has come into the ready set."""
-    due = {"phase": "later", "due_at": {"$lte": to_number(now)}}
+    due = {"phase": "later", "due_at": {"$lte": to_micros(now)}}
     found = connection.jobs.find(due, ["_id"], hint="later", limit=MARKED_AT_ONCE)
     ids = [raw["_id"] for raw in await found.sort([("due_at", 1), ("_id", 1)]).to_list()]
     if ids:
@@ -133,13 +134,13 @@ async def claim(
     One update leases them all and gives each a token greater than before. Its mark shows which
     jobs it leased. Jobs that cannot be read are set aside.
     """
-    mark, ids, moment = ObjectId(), list(chosen), to_number(now)
+    mark, ids, moment = ObjectId(), list(chosen), to_micros(now)
     leased = {
         "status": "RUNNING",
         "phase": "running",
         "worker": request.worker,
         "taken_at": moment,
-        "until": to_number(now + request.lease_for),
+        "until": to_micros(now + request.lease_for),
         "updated_at": moment,
         "mark": mark,
     }
@@ -485,7 +486,7 @@ def _extensions(held: Sequence[HeldLease], until: datetime) -> list[UpdateOne]:
     return [
         UpdateOne(
             {"_id": each.job_id, "phase": "running", "last_token": each.token},
-            {"$max": {"until": to_number(until)}},
+            {"$max": {"until": to_micros(until)}},
             hint=BY_ID,
         )
         for each in dict.fromkeys(held)
@@ -504,14 +505,14 @@ def _answers(held: Sequence[HeldLease], until: datetime, found: Sequence[Raw]) -
     extended = {
         HeldLease(raw["_id"], raw["last_token"])
         for raw in found
-        if raw.get("phase") == "running" and raw["until"] >= to_number(until)
+        if raw.get("phase") == "running" and raw["until"] >= to_micros(until)
     }
     return [each in extended for each in held]
 
 
 def _due(now: datetime) -> Raw:
     """Jobs in the ready set may be due later if a clock was set back."""
-    return {"due_at": {"$lte": to_number(now)}}
+    return {"due_at": {"$lte": to_micros(now)}}
 
 
 def _between(after: str, until: str | None) -> Raw:

@@ -130,22 +130,16 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
         """See ``JobStore.apply``."""
         self._refuse_when_unusable()
         now, decided = to_utc(now, "now"), tuple(changes)
-        for change in decided:
-            settlement.check_path(change)
-
+        settlement.check_paths(decided)
         connection, done = self._connection, set[JobId]()
         if self.uses_native_paths:
             done = await connection.run(lambda: self._complete_plain(decided, now))
-        left = [change for change in decided if change.job_id not in done]
-        if not left:
-            return [Applied(change.job) for change in decided]
-        answers = await self._run_plan(lambda: settlement.apply(left, now))
-        stale = [each for each, answer in zip(left, answers, strict=True) if answer.is_stale]
-        await connection.run(lambda: results.drop_stale(connection, stale))
-        others = iter(answers)
-        return [
-            Applied(change.job) if change.job_id in done else next(others) for change in decided
-        ]
+        answers: list[Applied] = []
+        if left := [change for change in decided if change.job_id not in done]:
+            answers = await self._run_plan(lambda: settlement.apply(left, now))
+            stale = [each for each, answer in zip(left, answers, strict=True) if answer.is_stale]
+            await connection.run(lambda: results.drop_stale(connection, stale))
+        return settlement.merge_answers(decided, done, answers)
 
     async def _complete_plain(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
         """Native path: complete what needs no transaction; the jobs that are completed."""
