@@ -10,14 +10,13 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rota.clock.idle import in_flight
 from rota.errors import StoreError
-from rota.jobs import Job
 from rota.stores.calls import Calls
 from rota.stores.rows import Row
-from rota.stores.statements import Statements
+from rota.stores.sql.session import Session
 
 Result = TypeVar("Result")
 
@@ -28,13 +27,11 @@ IDLE_FOR = 30.0
 """Seconds after which an unused connection is closed."""
 
 
-class ServerSession(ABC):
-    """A connection while one call uses it. Every statement has a deadline."""
+class ServerSession(Session, Protocol):
+    """A connection to a server. Every statement has a deadline."""
 
-    name: str
-    queries: Statements
     driver_errors: tuple[type[Exception], ...]
-    is_callers = False
+    is_callers: bool = False
     """Whether the connection, and the transaction on it, are the caller's own."""
 
     @abstractmethod
@@ -50,14 +47,6 @@ class ServerSession(ABC):
         self, statement: str, places: Sequence[Mapping[str, Any]], **values: Any
     ) -> list[Row]:
         """The rows of a statement for each of these places, in one question."""
-
-    @abstractmethod
-    async def write(self, statement: str, rows: Iterable[Row]) -> None:
-        """Run a statement with ``:rows`` for these rows."""
-
-    @abstractmethod
-    def decode(self, row: Row, /) -> Job:
-        """The job in ``job_columns``; DamagedJobError if they are not a job's."""
 
     @property
     @abstractmethod
