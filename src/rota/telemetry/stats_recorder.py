@@ -190,10 +190,10 @@ class StatsRecorder:
             async for page in self._store.scan(former):
                 removals = [DocumentWrite(former, it.key, it.version, None) for it in page]
                 removed = await self._store.write_each(removals)
-                for document, version in zip(page, removed, strict=True):
-                    if version is not None:
-                        place = collection, document.key
-                        self._waiting.setdefault(place, []).extend(_read_addends(place, document))
+                pairs = zip(page, removed, strict=True)
+                for document in [it for it, version in pairs if version is not None]:
+                    place = collection, document.key
+                    self._waiting.setdefault(place, []).extend(_read_addends(place, document))
 
     def _take_pending(self) -> None:
         with self._lock:
