@@ -5,7 +5,6 @@ caller can win for each job. Callers that claim the same jobs at the same time s
 places among jobs of equal priority, so that more callers lease more.
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -19,17 +18,17 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from rota.clock.protocol import to_utc
 from rota.jobs import Job, JobId
-from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
     Candidate,
     Standing,
     counts_running,
+    find_ranks,
     lease_chosen,
     lease_limited,
     preview_lease,
     scopes_of,
 )
-from rota.stores.kernel.turns import order_turns, take_turns
+from rota.stores.kernel.turns import order_turns, share_out
 from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, options
@@ -206,16 +205,10 @@ class ReadySet:
         else:
             await self._read_tenants(limit)
         while True:
-            given = Counter[str]()
-
-            def take(tenant: str, count: int, given: Counter[str] = given) -> Sequence[JobId]:
-                given[tenant] += count
-                return self._first[tenant][given[tenant] - count : given[tenant]]
-
-            chosen = take_turns(list(self._first), limit, take)
+            chosen, asked = share_out(self._first, limit)
             short = {
                 tenant: count
-                for tenant, count in given.items()
+                for tenant, count in asked.items()
                 if count > len(self._first[tenant]) and tenant not in self._complete
             }
             if not short:
@@ -253,7 +246,7 @@ class ReadySet:
                 yield after
 
     async def first_of(
-        self, partition: Partition, count: int, without: Sequence[JobId], priority: int | None
+        self, partition: Sequence[str], count: int, without: Sequence[JobId], priority: int | None
     ) -> list[Raw]:
         """The first due jobs of a partition, of one priority or of all."""
         tenant, queue = partition
@@ -413,15 +406,13 @@ class LimitedQueries:
         job_count: int,
         passed_over: Sequence[JobId],
     ) -> list[Standing]:
-        ageing, found = request.ageing or {}, list[Standing]()
-        for partition in partitions:
-            is_ageing = partition[1] in ageing
-            for priority in range(1, HIGHEST_PRIORITY + 1) if is_ageing else (None,):
-                raws = await self._ready(request).first_of(
-                    partition, job_count, passed_over, priority
-                )
-                found += [_decode_standing(raw) for raw in raws]
-        return found
+        return [
+            _decode_standing(raw)
+            for *partition, priority in find_ranks(request, partitions)
+            for raw in await self._ready(request).first_of(
+                partition, job_count, passed_over, priority
+            )
+        ]
 
     async def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:
         ids = [each.job_id for each in chosen]

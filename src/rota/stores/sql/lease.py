@@ -5,23 +5,22 @@ each tenant. The native path locks the first jobs of each partition that no one 
 leases them if the caller can run all of them. Otherwise, and under limits, the kernel decides.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from rota.errors import DamagedJobError
 from rota.jobs import Job, JobId, decide_lease, order_key
-from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
     Candidate,
     Standing,
+    find_ranks,
     lease_chosen,
     lease_limited,
     preview_lease,
 )
 from rota.stores.kernel.partitions import find_partitions
-from rota.stores.kernel.turns import take_turns
+from rota.stores.kernel.turns import share_out
 from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.protocol import LOOK_AHEAD, CapScope, HeldLease, LeasePreview, LeaseRequest
 from rota.stores.rows import Row, decode_standings, logger, to_micros
@@ -94,7 +93,9 @@ class LeaseCall:
         offered = dict[str, list[Job]]()
         while True:
             offered |= await self._lock_first(partitions, counts)
-            chosen, short = _choose(offered, counts, request.limit)
+            chosen, asked = share_out(offered, request.limit)
+            # Of those that were asked for more than was looked at, more is looked at.
+            short = [each for each in asked if asked[each] > len(offered[each]) == counts.get(each)]
             if not short:
                 break
             counts = dict.fromkeys(short, request.limit)
@@ -139,11 +140,9 @@ class LeaseCall:
         passed_over: Sequence[JobId],
     ) -> list[Standing]:
         seen = LOOK_AHEAD if request.is_selective else job_count + len(passed_over)
-        ageing = request.ageing or {}
         places = [
             {"tenant": tenant, "queue": queue, "priority": priority}
-            for tenant, queue in partitions
-            for priority in (range(1, HIGHEST_PRIORITY + 1) if queue in ageing else (None,))
+            for tenant, queue, priority in find_ranks(request, partitions)
         ]
         rows = await self._session.fetch_each(
             self._queries.find_first,
@@ -181,23 +180,6 @@ class LeaseCall:
             until=to_micros(self._now + lease_for),
         )
         return [decide_lease(job, worker, lease_for, self._now).job for job in jobs]
-
-
-def _choose(
-    offered: Mapping[str, Sequence[Job]], counts: Mapping[str, int], limit: int
-) -> tuple[list[Job], set[str]]:
-    """The jobs to take, and the tenants of which more jobs must be looked at first."""
-    given: Counter[str] = Counter()
-    short: set[str] = set()
-
-    def take(tenant: str, count: int) -> Sequence[Job]:
-        start = given[tenant]
-        given[tenant] += count
-        if given[tenant] > len(offered[tenant]) == counts.get(tenant):
-            short.add(tenant)
-        return offered[tenant][start : given[tenant]]
-
-    return take_turns(offered, limit, take), short
 
 
 def _sorted(names: Collection[str] | None) -> list[str] | None:
