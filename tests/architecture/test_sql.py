@@ -38,7 +38,7 @@ def named(text: str) -> list[str]:
 def used(folder: Path) -> set[str]:
     """What is used of a folder's file of statements, wherever they are imported.
 
-    A dialect that imports ``rota.stores.sql`` has every statement that is asked for there.
+    A dialect has every statement that the modules of ``rota.stores.sql`` ask for which it imports.
     """
     package = ".".join(folder.relative_to(ROOT / "src").parts)
     paths = (ROOT / "src/rota/stores").rglob("*.py")
@@ -46,10 +46,19 @@ def used(folder: Path) -> set[str]:
     users = (text for text in texts if f"from {package}.queries import QUERIES" in text)
     names = {name for text in users for name in _USE.findall(text)}
     own = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
-    if re.search(r"from rota\.stores\.sql[ .]", own):
-        for path in (ROOT / "src/rota/stores/sql").glob("*.py"):
-            names |= set(_SHARED_USE.findall(path.read_text(encoding="utf-8")))
+    reached = list(shared_modules(own))
+    for module in reached:  # grows while it is walked
+        text = (ROOT / f"src/rota/stores/sql/{module}.py").read_text(encoding="utf-8")
+        names |= set(_SHARED_USE.findall(text))
+        reached += shared_modules(text) - set(reached)
     return names
+
+
+def shared_modules(text: str) -> set[str]:
+    """The modules of ``rota.stores.sql`` that a text imports."""
+    together = re.findall(r"^from rota\.stores\.sql import (.+)$", text, re.MULTILINE)
+    alone = re.findall(r"^from rota\.stores\.sql\.(\w+) import", text, re.MULTILINE)
+    return {name for names in together for name in names.split(", ")} | set(alone)
 
 
 def test_no_statement_hides_in_a_string() -> None:

@@ -56,14 +56,21 @@ def take_batch(stream: Iterator[DocumentWrite], most: int, most_bytes: int) -> B
 
 
 async def apply_stream(
-    stream: Iterator[DocumentWrite], most: int, most_bytes: int, apply: Apply
+    stream: Iterator[DocumentWrite],
+    most: int,
+    most_bytes: int,
+    apply: Apply,
+    first: Batch | None = None,
 ) -> None:
-    """Apply writes as they come; an error of one of them undoes those before in its transaction."""
-    is_last = False
-    while not is_last:
+    """Apply writes as they come; an error of one of them undoes those before in its transaction.
+
+    ``first`` was taken from the stream before.
+    """
+    batch = first or take_batch(stream, most, most_bytes)
+    refuse_stale(batch, await apply(batch.writes))
+    while not batch.is_last:
         batch = take_batch(stream, most, most_bytes)
         refuse_stale(batch, await apply(batch.writes))
-        is_last = batch.is_last
 
 
 def decide_writes(

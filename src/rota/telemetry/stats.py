@@ -244,7 +244,7 @@ def max_depth(one: DepthSample | None, other: DepthSample | None) -> DepthSample
     return max((it for it in (one, other) if it is not None), default=None)
 
 
-STATS = "tallies"
+STATS = "stats"
 """The collection of the minutes. A key is the hour, a slash and the tenant; or ``totals``."""
 
 RETENTION = timedelta(hours=48)
@@ -274,7 +274,7 @@ class Resolution(NamedTuple):
 
 
 MINUTES = Resolution(STATS, timedelta(minutes=1), _HOUR, "%Y-%m-%dT%H", RETENTION)
-HOURS = Resolution("tallies.hours", _HOUR, timedelta(days=1), "%Y-%m-%d", HOURS_KEPT)
+HOURS = Resolution("stats.hours", _HOUR, timedelta(days=1), "%Y-%m-%d", HOURS_KEPT)
 
 Minutes = Mapping[datetime, MinuteStats]
 

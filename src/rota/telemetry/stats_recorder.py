@@ -73,6 +73,9 @@ Batch = Mapping[Place, list[Addend]]
 
 TOTALS_PLACE: Place = STATS, TOTALS
 
+FORMER = {"tallies": STATS, "tallies.hours": HOURS.collection, "tallies.tenants": TENANTS}
+"""The names of these collections in earlier versions."""
+
 
 class StatsRecorder:
     """Follows workers and stores job statistics of each tenant, its errors, and fleet totals.
@@ -176,9 +179,21 @@ class StatsRecorder:
     async def _prune(self) -> None:
         now = self._clock.now()
         if self._pruned_at is None or now - self._pruned_at >= PRUNED_EVERY:
+            await self._take_over()
             await prune_stats(self._store, now)
             await prune_tenant_stats(self._store, now)
             self._pruned_at = now
+
+    async def _take_over(self) -> None:
+        """Remove what earlier versions have stored, and add it to what waits to be written."""
+        for former, collection in FORMER.items():
+            async for page in self._store.scan(former):
+                removals = [DocumentWrite(former, it.key, it.version, None) for it in page]
+                removed = await self._store.write_each(removals)
+                pairs = zip(page, removed, strict=True)
+                for document in [it for it, version in pairs if version is not None]:
+                    place = collection, document.key
+                    self._waiting.setdefault(place, []).extend(_read_addends(place, document))
 
     def _take_pending(self) -> None:
         with self._lock:
@@ -266,6 +281,13 @@ def _add(place: Place, kept: Document | None, more: Sequence[Addend]) -> bytes:
         return encode_tenants(add_tenants(decode_tenants(kept), tenants))
     minutes = [it for it in more if isinstance(it, MinuteStats)]
     return encode(add_minutes(decode(kept), minutes).values())
+
+
+def _read_addends(place: Place, document: Document) -> Iterable[Addend]:
+    """What a document adds to another one of its kind."""
+    if place == TOTALS_PLACE:
+        return [decode_totals(document)]
+    return decode_tenants(document) if place[0] == TENANTS else decode(document).values()
 
 
 def _add_totals(kept: FleetTotals, more: Iterable[Addend]) -> FleetTotals:

@@ -10,7 +10,7 @@ from rota.stores.protocol import Document, DocumentStore
 from rota.telemetry.counters import OTHER
 from rota.telemetry.stats import MinuteStats, prune_before
 
-TENANTS = "tallies.tenants"
+TENANTS = "stats.tenants"
 """The collection. A key is the hour."""
 
 MOST_TENANTS = 1_000

@@ -41,7 +41,6 @@ from rota.jobs import (
 )
 from rota.stores.mongo.connection import JOBS
 from rota.stores.mysql.connections import Session as MysqlSession
-from rota.stores.mysql.queries import QUERIES as MYSQL_QUERIES
 from rota.stores.postgres.connections import Session
 from rota.stores.postgres.queries import QUERIES
 from rota.stores.redis.line import Line
@@ -214,7 +213,7 @@ def watch_commits(fate: Fate) -> None:
     run = MysqlSession.run
 
     async def watched_run(self: MysqlSession, sql: str) -> list[Row]:
-        if sql == MYSQL_QUERIES.commit:
+        if sql == "COMMIT":
             fate.commit()
         return await run(self, sql)
 

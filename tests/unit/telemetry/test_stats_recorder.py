@@ -17,8 +17,9 @@ from rota.events import (
     JobStalled,
     JobStarted,
 )
+from rota.stores.documents import remove_documents
 from rota.stores.memory import MemoryStore
-from rota.stores.protocol import Document, DocumentWrite
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument
 from rota.telemetry import stats, stats_recorder
 from rota.telemetry.stats import (
     HOURS,
@@ -32,9 +33,9 @@ from rota.telemetry.stats import (
     prune_stats,
     read_stats,
 )
-from rota.telemetry.stats_recorder import FLUSHED_EVERY, PRUNED_EVERY, StatsRecorder
+from rota.telemetry.stats_recorder import FLUSHED_EVERY, FORMER, PRUNED_EVERY, StatsRecorder
 from rota.telemetry.tenant_stats import TENANTS_KEPT, prune_tenant_stats, read_tenant_stats
-from rota.telemetry.totals import TOTALS
+from rota.telemetry.totals import TOTALS, FleetTotals, read_totals
 from rota.testing import VirtualClock, a_job
 from rota.worker import Context, Worker
 
@@ -154,6 +155,33 @@ async def test_the_counts_of_several_recorders_add_up(
     await mine.flush()
     (found,) = await read_all(store)
     assert (found.succeeded, found.handler.count) == (3, 3)
+
+
+async def test_what_an_earlier_version_stored_is_taken_over_and_added(
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
+) -> None:
+    for event in (settled(), settled("guild-8"), failed()):
+        recorder.observe(event)
+    await recorder.flush()
+    for former, collection in FORMER.items():
+        async for page in store.scan(collection):
+            await store.load([KeptDocument(former, *document) for document in page], NOW)
+    for removed in FORMER.values():
+        await remove_documents(store, removed, lambda _: True)
+    assert (await read_all(store), await read_totals(store)) == ([], FleetTotals())
+    recorder.observe(settled())
+    running = asyncio.create_task(recorder.run())
+    await clock.advance(FLUSHED_EVERY)
+    running.cancel()
+    await clock.run(asyncio.wait({running}))
+    (found,) = await read_all(store)
+    assert (found.succeeded, found.failed, found.handler.count) == (2, 1, 3)
+    kinds = (await read_totals(store)).kinds
+    assert (sum(it.succeeded for it in kinds), sum(it.failed for it in kinds)) == (3, 1)
+    busy = await read_tenant_stats(store, NOW, NOW + timedelta(hours=1))
+    assert [(each.tenant, each.ended_count) for each in busy] == [("guild-7", 3), ("guild-8", 1)]
+    for former in FORMER:
+        assert [page async for page in store.scan(former)] == []
 
 
 async def test_two_flushes_at_once_count_nothing_twice(

@@ -10,7 +10,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from rota.stores.mongo.connection import JOBS
 from rota.stores.mongo.lease import ORDER
-from rota.stores.mongo.rows import to_number
+from rota.stores.rows import to_micros
 
 AT_ONCE = 5_000
 """How many copies one command keeps."""
@@ -35,7 +35,7 @@ class OnFlatnessInMongo(LeaseCycles):
         where = {
             "phase": "due",
             "tenant": {"$gt": ""},
-            "due_at": {"$lte": to_number(datetime.now(UTC))},
+            "due_at": {"$lte": to_micros(datetime.now(UTC))},
         }
         order = {"tenant": 1, **dict(ORDER)}
         find = {"find": JOBS, "filter": where, "sort": order, "limit": 100, "hint": "due"}

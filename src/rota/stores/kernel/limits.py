@@ -11,11 +11,11 @@ partition: those that the caller cannot run may come first.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import NamedTuple
 
 from rota.jobs import Job, JobId, age_priority
-from rota.stores.kernel.turns import take_turns
+from rota.jobs.record import HIGHEST_PRIORITY
+from rota.stores.kernel.turns import share_out
 from rota.stores.kernel.unit import Partition, Reading
 from rota.stores.protocol import LOOK_AHEAD, Cap, CapScope, LeasePreview, LeaseRequest
 
@@ -173,6 +173,16 @@ class FindFirst(NamedTuple):
     passed_over: Sequence[JobId]
 
 
+def find_ranks(
+    request: LeaseRequest, partitions: Iterable[Partition]
+) -> Iterator[tuple[str, str, int | None]]:
+    """The partitions; one whose queue ages once for each priority, others without one."""
+    ageing = request.ageing or {}
+    for tenant, queue in partitions:
+        for priority in range(1, HIGHEST_PRIORITY + 1) if queue in ageing else (None,):
+            yield tenant, queue, priority
+
+
 class TakeJobs(NamedTuple):
     """Lease these jobs. Answer: ``list[Job]`` of those that could be taken, in any order.
 
@@ -192,7 +202,10 @@ def lease_chosen(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
     while len(taken) < request.limit and contended_count < MOST_CONTENDED:
         wanted = request.limit - len(taken)
         tenants, candidates = yield from _find(request, wanted, (), passed_over, now)
-        chosen = _take_turns(tenants, candidates, wanted)
+        offered: dict[str, list[Candidate]] = {tenant: [] for tenant in tenants}
+        for candidate in sorted(candidates):
+            offered[candidate.tenant].append(candidate)
+        chosen, _ = share_out(offered, wanted)
         if not chosen:
             break
         leased: list[Job] = yield TakeJobs(request, chosen)
@@ -201,16 +214,6 @@ def lease_chosen(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:
             break
         contended_count += not leased
     return taken
-
-
-def _take_turns(
-    tenants: Sequence[str], candidates: Iterable[Candidate], limit: int
-) -> list[Candidate]:
-    mine: dict[str, list[Candidate]] = {tenant: [] for tenant in tenants}
-    for candidate in sorted(candidates):
-        mine[candidate.tenant].append(candidate)
-    waiting = {tenant: iter(each) for tenant, each in mine.items()}
-    return take_turns(tenants, limit, lambda tenant, count: [*islice(waiting[tenant], count)])
 
 
 def lease_limited(request: LeaseRequest, now: datetime) -> Reading[list[Job]]:

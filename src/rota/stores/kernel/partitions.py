@@ -32,19 +32,11 @@ class NextPartition(NamedTuple):
     queue: str | None
 
 
-class IsDue(NamedTuple):
-    """Whether a job marked as due is due now. Answer: ``bool``.
-
-    It is asked only where the first job is not: a clock was set back.
-    """
-
-    tenant: str
-    queue: str
-    now: int
-
-
 class FirstMarked(NamedTuple):
-    """When the first of the jobs marked as due in a partition is due. Answer: ``int | None``."""
+    """When the first of the jobs marked as due in a partition is due. Answer: ``int | None``.
+
+    It is asked only where the first job in order is not due: a clock was set back.
+    """
 
     tenant: str
     queue: str
@@ -109,10 +101,18 @@ def find_partitions(
         if each.tenant not in tenants and len(tenants) == limit:
             break
         has_room = not full or set(full).isdisjoint(scopes_of(each.tenant, each.queue))
-        if has_room and (each.due_at <= now or (yield IsDue(each.tenant, each.queue, now))):
+        if has_room and (yield from _first_due(each, now)) <= now:
             found.append((each.tenant, each.queue))
             tenants.add(each.tenant)
     return found
+
+
+def _first_due(partition: DuePartition, now: int) -> Reading[int]:
+    """When the first job of a partition is due, in whatever order it comes."""
+    if partition.due_at <= now:
+        return partition.due_at
+    first: int | None = yield FirstMarked(partition.tenant, partition.queue)
+    return partition.due_at if first is None else first  # others took the jobs meanwhile
 
 
 def find_next_due(
@@ -120,12 +120,12 @@ def find_next_due(
 ) -> Reading[int | None]:
     """See ``JobStore.next_due_at``."""
     steps = Steps(queues, tenants)
-    firsts: list[int | None] = []
+    firsts: list[int] = []
     while (each := (yield from steps.next())) is not None:
-        if each.due_at <= now or (yield IsDue(each.tenant, each.queue, now)):
+        firsts.append((yield from _first_due(each, now)))
+        if firsts[-1] <= now:
             return now
-        firsts.append((yield FirstMarked(each.tenant, each.queue)))
     for queue in (None,) if queues is None else set(queues):
-        firsts += [(yield FirstLater(queue, tenants))]
-    due = [each for each in firsts if each is not None]
-    return max(now, min(due)) if due else None
+        later: int | None = yield FirstLater(queue, tenants)
+        firsts += [] if later is None else [later]
+    return max(now, min(firsts)) if firsts else None

@@ -109,7 +109,7 @@ def load_jobs(records: Sequence[Record], now: datetime) -> Plan[int]:
     statuses = stored | {job_id: one.job.status for job_id, one in new.items()}
     parents = {each for one in new.values() for each in one.job.dependencies}
     dependents = yield from read_dependents(new.keys())
-    writes = Writes(now, awaited=parents & stored.keys())
+    writes = Writes(now, awaited=parents & stored.keys(), is_silent=True)
     for job_id, one in new.items():
         policy = one.job.on_parent_failure
         is_open = [not is_done(statuses.get(each), policy) for each in one.job.dependencies]

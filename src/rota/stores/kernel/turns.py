@@ -4,7 +4,8 @@ Each tenant with a due job gets an equal share, at least one job. Further rounds
 to tenants with more. A lease never looks at more tenants than the number of jobs it asks for.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -37,3 +38,17 @@ def take_turns(
                 with_more.append(tenant)
         waiting = with_more
     return taken
+
+
+def share_out(offered: Mapping[str, Sequence[Item]], limit: int) -> tuple[list[Item], Counter[str]]:
+    """Up to ``limit`` of what tenants offer, as they take turns; and how many each was asked for.
+
+    A tenant that was asked for more than it offers may have more.
+    """
+    asked: Counter[str] = Counter()
+
+    def take(tenant: str, count: int) -> Sequence[Item]:
+        asked[tenant] += count
+        return offered[tenant][asked[tenant] - count : asked[tenant]]
+
+    return take_turns(offered, limit, take), asked

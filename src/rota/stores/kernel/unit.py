@@ -216,7 +216,7 @@ class Writes:
     are marked, and written even if they are marked already, so that their end at the same time
     conflicts. ``results`` belong to jobs in ``moved`` and ``new``. ``removed`` jobs go with their
     attempts, dependencies and results. Jobs in ``without_results`` and ``without_attempts`` have
-    ended, stay as they are, and lose these.
+    ended, stay as they are, and lose these. Writes that are silent wake no listener.
     """
 
     now: datetime
@@ -230,9 +230,12 @@ class Writes:
     results: dict[JobId, bytes] = field(default_factory=dict)
     without_results: set[JobId] = field(default_factory=set)
     without_attempts: set[JobId] = field(default_factory=set)
+    is_silent: bool = False
 
     def ready_partitions(self) -> set[Partition]:
         """Where jobs became READY, or READY at another time: who listens there is woken."""
+        if self.is_silent:
+            return set()
         jobs = [one.job for one in self.new.values()]
         jobs += self.moved.values()
         jobs += [one.job for one in self.amended.values()]
@@ -245,6 +248,8 @@ class Writes:
 
     def ended_jobs(self) -> set[JobId]:
         """The jobs that ended or are gone: who listens for their end is woken."""
+        if self.is_silent:
+            return set()
         ended = {job.id for job in self.moved.values() if job.status.is_terminal}
         ended |= {one.job.id for one in self.amended.values() if one.job.status.is_terminal}
         ended |= {each for each, one in self.placed.items() if one.status.is_terminal}

@@ -21,7 +21,14 @@ from rota.jobs import Attempt, Job, JobFilter, JobId, Page, check_limit
 from rota.jobs.retention import Expiry
 from rota.stores.calls import Calls, Groups, is_about_none
 from rota.stores.kernel import edits
-from rota.stores.kernel.records import JobPortion, check_portion, walk
+from rota.stores.kernel.records import (
+    JobPortion,
+    check_ids,
+    check_job_ids,
+    check_portion,
+    load_jobs,
+    walk,
+)
 from rota.stores.kernel.unit import Plan
 from rota.stores.opened import ClosableStore
 from rota.stores.protocol import (
@@ -37,6 +44,7 @@ from rota.stores.protocol import (
     Portion,
     Pruned,
     QueueDepth,
+    Record,
     check_choice,
     check_count,
     check_name,
@@ -57,13 +65,22 @@ PAGE_LENGTH = 1000
 class EditVerbs(ABC):
     """The verbs that the kernel decides alone. For what they mean, see the protocol."""
 
+    _needs_uuids = False
+    """Whether the backend can keep only ids that are UUIDs."""
+
     @abstractmethod
     async def _run_plan(self, make_plan: Callable[[], Plan[Result]]) -> Result:
         """Run a plan in a transaction, again if it must be repeated, and wake listeners."""
 
+    @abstractmethod
+    async def _create_documents(self, documents: Sequence[KeptDocument]) -> int:
+        """Create those that do not exist, with their versions; how many."""
+
     async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
         """See ``OpenStore.check_insertion``."""
         now, asked = to_utc(now, "now"), tuple(jobs)
+        if self._needs_uuids:
+            check_ids([job.id for job in asked])
         await self._run_plan(lambda: edits.check_insertion(asked, now))
 
     async def amend(
@@ -93,6 +110,15 @@ class EditVerbs(ABC):
         before = to_utc(ended_before, "ended_before")
         asked = edits.Pruning(before, check_count(limit), expiry, after)
         return await self._run_plan(lambda: edits.prune(asked))
+
+    async def load(self, records: Sequence[Record], now: datetime) -> int:
+        """See ``PortableStore.load``. Documents are one step, and jobs another."""
+        now, kept = to_utc(now, "now"), tuple(records)
+        if self._needs_uuids:
+            check_job_ids(kept)
+        documents = [each for each in kept if isinstance(each, KeptDocument)]
+        new_count = await self._create_documents(documents) if documents else 0
+        return new_count + await self._run_plan(lambda: load_jobs(kept, now))
 
 
 class Reads(Protocol[Handle_contra]):
@@ -145,6 +171,18 @@ class Reads(Protocol[Handle_contra]):
     ) -> datetime | None: ...
 
 
+class Records(Protocol[Handle_contra]):
+    """The module of a backend that reads everything, portion by portion."""
+
+    async def read_document_portion(
+        self, handle: Handle_contra, collection: str, key: str, limit: int, /
+    ) -> Sequence[KeptDocument]: ...
+
+    async def read_job_portion(
+        self, handle: Handle_contra, place: str, limit: int, /
+    ) -> JobPortion: ...
+
+
 class Leases(Protocol[Handle_contra]):
     """The module of a backend that leases jobs."""
 
@@ -168,6 +206,10 @@ class Documents(Protocol[Handle_contra]):
         self, handle: Handle_contra, collection: str, keys: Sequence[str], /
     ) -> dict[str, Document]: ...
 
+    async def create_documents(
+        self, handle: Handle_contra, documents: Sequence[KeptDocument], /
+    ) -> int: ...
+
 
 class Notices(Protocol):
     """Wakes the listeners of this process, also when other processes write."""
@@ -185,6 +227,7 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
     """The verbs of a store on a server that only pass their arguments on, once checked."""
 
     _reads: Reads[Handle]
+    _records: Records[Handle]
     _leases: Leases[Handle]
     _documents: Documents[Handle]
     _notices: Notices
@@ -312,6 +355,25 @@ class ServerVerbs(EditVerbs, ClosableStore, Generic[Handle]):
             lambda handle: self._documents.read_documents(handle, collection, named)
         )
 
+    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
+        """See ``PortableStore.dump``."""
+        check_portion(limit)
+
+        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
+            return await self._run(
+                lambda handle: self._records.read_document_portion(handle, collection, key, limit)
+            )
+
+        async def read_jobs(place: str) -> JobPortion:
+            return await self._run(
+                lambda handle: self._records.read_job_portion(handle, place, limit)
+            )
+
+        return await walk(cursor, read_documents, read_jobs)
+
+    async def _create_documents(self, documents: Sequence[KeptDocument]) -> int:
+        return await self._run(lambda handle: self._documents.create_documents(handle, documents))
+
 
 MOST_TOGETHER = 200
 """How many jobs of different callers one call inserts."""
@@ -362,18 +424,6 @@ class SingleInserts(ClosableStore):
         return await self._insert([job for job, _ in singles], max(now for _, now in singles))
 
 
-class SqlReads(Reads[Handle_contra], Protocol[Handle_contra]):
-    """The same for an SQL database."""
-
-    async def read_document_portion(
-        self, handle: Handle_contra, collection: str, key: str, limit: int, /
-    ) -> Sequence[KeptDocument]: ...
-
-    async def read_job_portion(
-        self, handle: Handle_contra, place: str, limit: int, /
-    ) -> JobPortion: ...
-
-
 class SqlDocuments(Documents[Handle_contra], Protocol[Handle_contra]):
     """The same for an SQL database."""
 
@@ -385,7 +435,6 @@ class SqlDocuments(Documents[Handle_contra], Protocol[Handle_contra]):
 class SqlVerbs(ServerVerbs[Handle]):
     """The verbs of a store in an SQL database that only read, or join a caller's transaction."""
 
-    _reads: SqlReads[Handle]
     _documents: SqlDocuments[Handle]
 
     @abstractmethod
@@ -405,22 +454,6 @@ class SqlVerbs(ServerVerbs[Handle]):
         accepted = tuple(checked(writes))
         with self._joined(connection) as handle:
             await self._documents.write_all(handle, accepted)
-
-    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """See ``PortableStore.dump``."""
-        check_portion(limit)
-
-        async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
-            return await self._run(
-                lambda handle: self._reads.read_document_portion(handle, collection, key, limit)
-            )
-
-        async def read_jobs(place: str) -> JobPortion:
-            return await self._run(
-                lambda handle: self._reads.read_job_portion(handle, place, limit)
-            )
-
-        return await walk(cursor, read_documents, read_jobs)
 
 
 def narrow(wanted: JobFilter | None, tenant: str) -> JobFilter:

@@ -9,7 +9,6 @@ from rota.stores.protocol import (
     Document,
     DocumentWrite,
     KeptDocument,
-    Record,
     check_name,
     check_names,
     checked,
@@ -66,31 +65,19 @@ class DocumentVerbs:
                 self._put(collection, key, before)
             raise
 
-    async def read_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        collection: str,  # noqa: ARG002 - as the protocol has it
-        keys: Sequence[str],  # noqa: ARG002 - as the protocol has it
-    ) -> dict[str, Document]:
+    async def _refuse_within(self, *_: Any, **__: Any) -> Any:
         """Refused: there is no database whose transaction could be shared."""
         raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
-    async def write_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        writes: Sequence[DocumentWrite],  # noqa: ARG002 - as the protocol has it
-    ) -> None:
-        """Refused: there is no database whose transaction could be shared."""
-        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
+    insert_within = read_within = write_within = _refuse_within
 
-    def _load_documents(self, records: Iterable[Record]) -> int:
-        """Store the documents among these records; how many were new."""
+    async def _create_documents(self, documents: Sequence[KeptDocument]) -> int:
+        self._refuse_when_closed()
         new_count = 0
-        for record in records:
-            if isinstance(record, KeptDocument):
-                documents = self._collections.setdefault(record.collection, {})
-                new_count += record.key not in documents
-                documents.setdefault(record.key, Document(*record[1:]))
+        for each in documents:
+            present = self._collections.setdefault(each.collection, {})
+            new_count += each.key not in present
+            present.setdefault(each.key, Document(*each[1:]))
         return new_count
 
     async def close(self) -> None:

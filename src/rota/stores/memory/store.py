@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 from msgspec.structs import replace
 
 from rota.clock.protocol import to_utc
-from rota.errors import UnsupportedConnectionError
 from rota.jobs import (
     Attempt,
     Change,
@@ -29,7 +28,7 @@ from rota.jobs import (
 )
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.limits import lease_chosen, lease_limited, preview_lease
-from rota.stores.kernel.records import JobPortion, check_portion, load_jobs, walk
+from rota.stores.kernel.records import JobPortion, check_portion, walk
 from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Plan, answer_by, run
@@ -54,7 +53,6 @@ from rota.stores.protocol import (
     Portion,
     QueueDepth,
     Reach,
-    Record,
     check_choice,
     check_count,
     check_name,
@@ -144,15 +142,6 @@ class MemoryStore(DocumentVerbs, EditVerbs):
             else replace(answer, successor=copied(answer.successor))
             for answer in answers
         ]
-
-    async def insert_within(
-        self,
-        connection: Any,  # noqa: ARG002 - as the protocol has it
-        jobs: Sequence[Job],  # noqa: ARG002 - as the protocol has it
-        now: datetime,  # noqa: ARG002 - as the protocol has it
-    ) -> list[Inserted]:
-        """Refused: there is no database whose transaction could be shared."""
-        raise UnsupportedConnectionError("a store in memory takes part in no transaction")
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """See ``JobStore.find_expired``."""
@@ -275,11 +264,6 @@ class MemoryStore(DocumentVerbs, EditVerbs):
         with self._lock:
             return await walk(cursor, read_documents, read_jobs)
 
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """See ``PortableStore.load``."""
-        new_count = self._commit(load_jobs(records, to_utc(now, "now")), is_silent=True)
-        return new_count + self._load_documents(records)
-
     async def read_clock(self) -> datetime | None:
         """None: a store in memory uses the clock of its host."""
         return None
@@ -298,17 +282,16 @@ class MemoryStore(DocumentVerbs, EditVerbs):
     async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         return self._commit(make_plan())
 
-    def _commit(self, plan: Plan[Answer], *, is_silent: bool = False) -> Answer:
+    def _commit(self, plan: Plan[Answer]) -> Answer:
         """Run a plan of the kernel, write what it decides, and wake listeners."""
         self._refuse_when_closed()
         with self._lock:
             writes, answer = run(plan, answer_by(self._tables))
             self._tables.commit(writes)
             self._version += 1
-        if not is_silent:
-            self._wakeups.ring_partitions(writes.ready_partitions())
-            if self._wakeups.awaits_ends:
-                self._wakeups.ring_ends(writes.ended_jobs())
+        self._wakeups.ring_partitions(writes.ready_partitions())
+        if self._wakeups.awaits_ends:
+            self._wakeups.ring_ends(writes.ended_jobs())
         return answer
 
     def _extend_each(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:

@@ -17,6 +17,7 @@ from bson import ObjectId
 from pymongo import UpdateMany
 
 from rota.jobs import Change, JobId, JobStatus
+from rota.stores.kernel.settlement import find_plain
 from rota.stores.mongo import results
 from rota.stores.mongo.connection import BY_ID, Connection, Raw
 from rota.stores.mongo.rows import MOVABLE, encode_attempt, encode_move
@@ -34,8 +35,8 @@ async def complete(connection: Connection, changes: Sequence[Change], now: datet
 
     The kernel decides about the others.
     """
-    plain = [change for change in changes if is_plain(change)]
-    if not plain or len({change.job_id for change in changes}) < len(changes):
+    plain = find_plain(changes)
+    if not plain:
         return Completed(set(), set())
     await results.keep(connection, plain)
     done = await _write(connection, plain, now, {"watched": {"$exists": False}})
@@ -47,14 +48,6 @@ async def complete(connection: Connection, changes: Sequence[Change], now: datet
     watched = {raw["_id"] for raw in found}
     heard = await _write(connection, [each for each in plain if each.job_id in watched], now, {})
     return Completed(done | heard, heard)
-
-
-def is_plain(change: Change) -> bool:
-    """Whether the change only completes its job."""
-    is_completion = change.expected_status is JobStatus.RUNNING and (
-        change.job.status is JobStatus.COMPLETED
-    )
-    return is_completion and change.successor is None and not change.is_removed
 
 
 async def _write(

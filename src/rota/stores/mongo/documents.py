@@ -9,13 +9,13 @@ from sys import maxsize
 from typing import Any
 
 from pymongo import DeleteOne, InsertOne, ReplaceOne
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from rota.errors import StoreUnavailableError
-from rota.stores.documents import Name, Versions, decide_writes, refuse_stale, take_batch
-from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session
+from rota.stores.documents import Name, Versions, apply_stream, decide_writes, take_batch
+from rota.stores.mongo.connection import SNAPSHOT, Connection, Raw, Session, is_duplicate
 from rota.stores.mongo.translation import NOTHING_WRITTEN
-from rota.stores.protocol import Document, DocumentWrite, checked
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, checked
 
 CHUNK_LENGTH = 1000
 """How many writes of a stream are sent together."""
@@ -63,6 +63,20 @@ async def _read(connection: Connection, where: Raw, limit: int = 0) -> list[Raw]
     return await documents.find(where, sort=[("_id", 1)], limit=limit).to_list()
 
 
+async def create_documents(connection: Connection, documents: Sequence[KeptDocument]) -> int:
+    """Create those that do not exist, with their versions; how many."""
+    raws = [
+        {"_id": id_of(each.collection, each.key), "version": each.version, "body": each.body}
+        for each in documents
+    ]
+    try:
+        return len((await connection.documents.insert_many(raws, ordered=False)).inserted_ids)
+    except BulkWriteError as error:
+        if not is_duplicate(error):
+            raise
+        return int(error.details["nInserted"])
+
+
 async def write_each(connection: Connection, writes: Sequence[DocumentWrite]) -> list[int | None]:
     """Apply each write that is still current, together; a single one without a transaction."""
     if len(writes) == 1:
@@ -76,23 +90,22 @@ async def write_all(connection: Connection, writes: Iterable[DocumentWrite]) -> 
     If other callers interfere, a stream of one chunk is written again. A longer one is not held in
     memory, so the caller has to.
     """
-    stream = iter(checked(writes))
+    stream = checked(writes)
     first, is_streaming = take_batch(stream, CHUNK_LENGTH, maxsize), False
 
     async def work(session: Session) -> None:
-        nonlocal is_streaming
+        async def apply(batch: Sequence[DocumentWrite]) -> Versions:
+            nonlocal is_streaming
+            is_streaming = is_streaming or (bool(batch) and batch is not first.writes)
+            return await _apply(connection, session, batch)
+
         if is_streaming:
             raise StoreUnavailableError(
                 f"The store {connection.label} is not available: other callers write the same "
                 "documents",
                 {"store": connection.label, "reason": "busy", "outcome": NOTHING_WRITTEN},
             )
-        batch = first
-        refuse_stale(batch, await _apply(connection, session, batch.writes))
-        while not batch.is_last:
-            batch = take_batch(stream, CHUNK_LENGTH, maxsize)
-            is_streaming = is_streaming or bool(batch.writes)
-            refuse_stale(batch, await _apply(connection, session, batch.writes))
+        await apply_stream(stream, CHUNK_LENGTH, maxsize, apply, first)
 
     await connection.transact(work)
 

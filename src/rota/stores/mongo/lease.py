@@ -5,7 +5,6 @@ caller can win for each job. Callers that claim the same jobs at the same time s
 places among jobs of equal priority, so that more callers lease more.
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -19,21 +18,21 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from rota.clock.protocol import to_utc
 from rota.jobs import Job, JobId
-from rota.jobs.record import HIGHEST_PRIORITY
 from rota.stores.kernel.limits import (
     Candidate,
     Standing,
     counts_running,
+    find_ranks,
     lease_chosen,
     lease_limited,
     preview_lease,
     scopes_of,
 )
-from rota.stores.kernel.turns import order_turns, take_turns
+from rota.stores.kernel.turns import order_turns, share_out
 from rota.stores.kernel.unit import Partition, answer_by, run_async
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.connection import BY_ID, JOBS, Connection, Raw, Session, options
-from rota.stores.mongo.rows import decode_readable, to_instant, to_number
+from rota.stores.mongo.rows import decode_readable
 from rota.stores.mongo.translation import translated
 from rota.stores.mongo.unit import SET_ASIDE, WITHOUT_ATTEMPTS, guard
 from rota.stores.protocol import (
@@ -44,6 +43,7 @@ from rota.stores.protocol import (
     LeaseRequest,
     is_chosen,
 )
+from rota.stores.rows import to_instant, to_micros
 
 ORDER = (("priority", -1), ("created_at", 1), ("_id", 1))
 
@@ -113,7 +113,7 @@ async def take_due(
 
 async def mark_due(connection: Connection, now: datetime) -> None:
     """Move jobs whose time has come into the ready set."""
-    due = {"phase": "later", "due_at": {"$lte": to_number(now)}}
+    due = {"phase": "later", "due_at": {"$lte": to_micros(now)}}
     found = connection.jobs.find(due, ["_id"], hint="later", limit=MARKED_AT_ONCE)
     ids = [raw["_id"] for raw in await found.sort([("due_at", 1), ("_id", 1)]).to_list()]
     if ids:
@@ -133,13 +133,13 @@ async def claim(
     One update leases them all and gives each a token greater than before. Its mark shows which
     jobs it leased. Jobs that cannot be read are set aside.
     """
-    mark, ids, moment = ObjectId(), list(chosen), to_number(now)
+    mark, ids, moment = ObjectId(), list(chosen), to_micros(now)
     leased = {
         "status": "RUNNING",
         "phase": "running",
         "worker": request.worker,
         "taken_at": moment,
-        "until": to_number(now + request.lease_for),
+        "until": to_micros(now + request.lease_for),
         "updated_at": moment,
         "mark": mark,
     }
@@ -205,16 +205,10 @@ class ReadySet:
         else:
             await self._read_tenants(limit)
         while True:
-            given = Counter[str]()
-
-            def take(tenant: str, count: int, given: Counter[str] = given) -> Sequence[JobId]:
-                given[tenant] += count
-                return self._first[tenant][given[tenant] - count : given[tenant]]
-
-            chosen = take_turns(list(self._first), limit, take)
+            chosen, asked = share_out(self._first, limit)
             short = {
                 tenant: count
-                for tenant, count in given.items()
+                for tenant, count in asked.items()
                 if count > len(self._first[tenant]) and tenant not in self._complete
             }
             if not short:
@@ -252,7 +246,7 @@ class ReadySet:
                 yield after
 
     async def first_of(
-        self, partition: Partition, count: int, without: Sequence[JobId], priority: int | None
+        self, partition: Sequence[str], count: int, without: Sequence[JobId], priority: int | None
     ) -> list[Raw]:
         """The first due jobs of a partition, of one priority or of all."""
         tenant, queue = partition
@@ -412,15 +406,13 @@ class LimitedQueries:
         job_count: int,
         passed_over: Sequence[JobId],
     ) -> list[Standing]:
-        ageing, found = request.ageing or {}, list[Standing]()
-        for partition in partitions:
-            is_ageing = partition[1] in ageing
-            for priority in range(1, HIGHEST_PRIORITY + 1) if is_ageing else (None,):
-                raws = await self._ready(request).first_of(
-                    partition, job_count, passed_over, priority
-                )
-                found += [_decode_standing(raw) for raw in raws]
-        return found
+        return [
+            _decode_standing(raw)
+            for *partition, priority in find_ranks(request, partitions)
+            for raw in await self._ready(request).first_of(
+                partition, job_count, passed_over, priority
+            )
+        ]
 
     async def take_jobs(self, request: LeaseRequest, chosen: Sequence[Candidate]) -> list[Job]:
         ids = [each.job_id for each in chosen]
@@ -485,7 +477,7 @@ def _extensions(held: Sequence[HeldLease], until: datetime) -> list[UpdateOne]:
     return [
         UpdateOne(
             {"_id": each.job_id, "phase": "running", "last_token": each.token},
-            {"$max": {"until": to_number(until)}},
+            {"$max": {"until": to_micros(until)}},
             hint=BY_ID,
         )
         for each in dict.fromkeys(held)
@@ -504,14 +496,14 @@ def _answers(held: Sequence[HeldLease], until: datetime, found: Sequence[Raw]) -
     extended = {
         HeldLease(raw["_id"], raw["last_token"])
         for raw in found
-        if raw.get("phase") == "running" and raw["until"] >= to_number(until)
+        if raw.get("phase") == "running" and raw["until"] >= to_micros(until)
     }
     return [each in extended for each in held]
 
 
 def _due(now: datetime) -> Raw:
     """Jobs in the ready set may be due later if a clock was set back."""
-    return {"due_at": {"$lte": to_number(now)}}
+    return {"due_at": {"$lte": to_micros(now)}}
 
 
 def _between(after: str, until: str | None) -> Raw:

@@ -16,9 +16,10 @@ from rota.jobs import (
 )
 from rota.stores.mongo.connection import BY_ID, SNAPSHOT, Connection, Raw
 from rota.stores.mongo.results import read_bodies, read_tokens
-from rota.stores.mongo.rows import decode_attempts, decode_readable, to_instant, to_number
+from rota.stores.mongo.rows import decode_attempts, decode_readable
 from rota.stores.mongo.unit import WITHOUT_ATTEMPTS
 from rota.stores.protocol import QueueDepth
+from rota.stores.rows import to_instant, to_micros
 
 Bound: TypeAlias = int | datetime
 
@@ -105,7 +106,7 @@ async def next_due_at(
     where: Raw = {"tenant": {"$gt": ""} if tenants is None else {"$in": sorted(tenants)}}
     if queues is not None:
         where["queue"] = {"$in": sorted(queues)}
-    ready = {"phase": "due", **where, "due_at": {"$lte": to_number(now)}}
+    ready = {"phase": "due", **where, "due_at": {"$lte": to_micros(now)}}
     index = "due" if queues is None else "due_in_queue"
     if await connection.jobs.find_one(ready, ["due_at"], hint=index) is not None:
         return now
@@ -147,7 +148,7 @@ def _depth(queue: str, phases: dict[str, Raw], now: datetime) -> QueueDepth:
 
 def survey_stages(now: datetime, tenant: str | None) -> list[Raw]:
     """Counts the jobs of each phase in each queue."""
-    moment = to_number(now)
+    moment = to_micros(now)
     wanted: Raw = {"phase": {"$in": ["due", "later", "running", "dead"]}}
     if tenant is not None:
         wanted["tenant"] = tenant
@@ -164,11 +165,11 @@ def survey_stages(now: datetime, tenant: str | None) -> list[Raw]:
 def expired(now: datetime, after: tuple[datetime, JobId] | None) -> Raw:
     """Running jobs whose lease has expired, behind one of them."""
     if after is None:
-        return {"phase": "running", "until": {"$lt": to_number(now)}}
-    until, job_id = to_number(after[0]), after[1]
+        return {"phase": "running", "until": {"$lt": to_micros(now)}}
+    until, job_id = to_micros(after[0]), after[1]
     return {
         "phase": "running",
-        "until": {"$gte": until, "$lt": to_number(now)},
+        "until": {"$gte": until, "$lt": to_micros(now)},
         "$or": [{"until": {"$gt": until}}, {"until": until, "_id": {"$gt": job_id}}],
     }
 
@@ -177,7 +178,7 @@ def page_filter(wanted: JobFilter, last: tuple[datetime, JobId] | None) -> Raw:
     """The jobs that a filter accepts, behind the last one of the page before."""
     where = matching(wanted)
     if last is not None:
-        created_at, job_id = to_number(last[0]), last[1]
+        created_at, job_id = to_micros(last[0]), last[1]
         where["$or"] = [
             {"created_at": {"$lt": created_at}},
             {"created_at": created_at, "_id": {"$gt": job_id}},
@@ -213,5 +214,5 @@ def matching(wanted: JobFilter) -> Raw:
 def _range(low: Bound | None, below: str, high: Bound | None) -> dict[str, int] | None:
     bounds = ((sign, each) for sign, each in (("$gte", low), (below, high)) if each is not None)
     return {
-        sign: to_number(each) if isinstance(each, datetime) else each for sign, each in bounds
+        sign: to_micros(each) if isinstance(each, datetime) else each for sign, each in bounds
     } or None

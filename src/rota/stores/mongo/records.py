@@ -1,11 +1,10 @@
-"""``dump`` and ``load``: everything in the database, taken from one store to another."""
+"""What ``dump`` reads: everything in the database."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from bson import Int64
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError
 
 from rota.errors import DamagedJobError
 from rota.stores.kernel.records import (
@@ -13,13 +12,12 @@ from rota.stores.kernel.records import (
     JobPortion,
     describe_unreadable,
     unseal,
-    walk,
 )
-from rota.stores.mongo.connection import RESULTS, Connection, Raw, is_duplicate
+from rota.stores.mongo.connection import RESULTS, Connection, Raw
 from rota.stores.mongo.documents import collection_of, id_of, key_of
 from rota.stores.mongo.rows import decode_attempts, decode_job
 from rota.stores.mongo.unit import SET_ASIDE
-from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
+from rota.stores.protocol import KeptDocument, KeptJob, UnreadableJob
 
 _STORES_OWN = frozenset(
     {"open_count", "awaited_count", "mark", "phase", "watched", "has_result", "results"}
@@ -29,32 +27,27 @@ _WITH_RESULTS = {
 }
 
 
-async def dump(connection: Connection, cursor: str | None, limit: int) -> Portion:
-    """The portion behind a cursor."""
-
-    async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
-        last = id_of(collection, key) if collection else ""
-        return await _read_documents(connection, last, limit)
-
-    async def read_jobs(place: str) -> JobPortion:
-        found = await _read_following(connection.jobs, place, limit, [_WITH_RESULTS])
-        return JobPortion([_read_record(raw) for raw in found], found[-1]["_id"] if found else None)
-
-    return await walk(cursor, read_documents, read_jobs)
-
-
-async def _read_documents(connection: Connection, last: str, limit: int) -> list[KeptDocument]:
-    """The documents after an id, without the store's guards."""
+async def read_document_portion(
+    connection: Connection, collection: str, key: str, limit: int
+) -> list[KeptDocument]:
+    """The documents after a collection and key, without the store's guards."""
+    last = id_of(collection, key) if collection else ""
     while found := await _read_following(connection.documents, last, limit):
         documents = [
-            KeptDocument(collection, key_of(raw["_id"]), raw["version"], bytes(raw["body"]))
+            KeptDocument(name, key_of(raw["_id"]), raw["version"], bytes(raw["body"]))
             for raw in found
-            if (collection := collection_of(raw["_id"])) is not None
+            if (name := collection_of(raw["_id"])) is not None
         ]
         if documents:
             return documents
         last = found[-1]["_id"]
     return []
+
+
+async def read_job_portion(connection: Connection, place: str, limit: int) -> JobPortion:
+    """The jobs after an id."""
+    found = await _read_following(connection.jobs, place, limit, [_WITH_RESULTS])
+    return JobPortion([_read_record(raw) for raw in found], found[-1]["_id"] if found else None)
 
 
 async def _read_following(
@@ -117,21 +110,3 @@ def _plain(value: Any) -> Any:
     return (
         value if isinstance(value, (str, int, float, bool, bytes, list, type(None))) else str(value)
     )
-
-
-async def load_documents(connection: Connection, records: Sequence[Record]) -> int:
-    """Store the documents among these records that are new; how many."""
-    documents = [
-        {"_id": id_of(each.collection, each.key), "version": each.version, "body": each.body}
-        for each in records
-        if isinstance(each, KeptDocument)
-    ]
-    if not documents:
-        return 0
-    try:
-        done = await connection.documents.insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        if not is_duplicate(error):
-            raise
-        return int(error.details["nInserted"])
-    return len(done.inserted_ids)

@@ -6,7 +6,7 @@ whole microseconds since 1970, since dates of MongoDB have only milliseconds.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -26,7 +26,7 @@ from rota.jobs import (
 )
 from rota.stores.kernel.identity import Identity, identity_of
 from rota.stores.mongo.connection import Raw
-from rota.stores.rows import BodyCodec
+from rota.stores.rows import BodyCodec, to_instant, to_micros
 
 _DIRECT = (
     *("id", "tenant", "queue", "priority", "status", "due_at", "created_at", "updated_at"),
@@ -39,22 +39,12 @@ MOVABLE = (
 )
 """The fields that a move sets or removes."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _bodies = BodyCodec(_DIRECT)
 _encode = encode_attempt = msgspec.json.Encoder().encode
 _decode_deferral = msgspec.json.Decoder(Deferral).decode
 _decode_attempt = msgspec.json.Decoder(Attempt).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, TypeError, KeyError, ValueError, OverflowError)
-
-
-def to_number(instant: datetime) -> int:
-    return (instant - _EPOCH) // _MICROSECOND
-
-
-def to_instant(number: int) -> datetime:
-    return _EPOCH + number * _MICROSECOND
 
 
 def digest(identity: Identity) -> str:
@@ -71,7 +61,7 @@ def encode_job(job: Job, now: datetime) -> Raw:
         "queue": job.queue,
         "kind": job.kind,
         "priority": job.priority,
-        "created_at": to_number(job.created_at),
+        "created_at": to_micros(job.created_at),
         "body": _bodies.encode(job),
     }
     if job.label is not None:
@@ -96,13 +86,13 @@ def encode_move(job: Job, now: datetime) -> Raw:
     lease, completion = job.lease, job.completion
     worker, taken_at = None, None
     if lease is not None:
-        worker, taken_at = lease.worker, to_number(lease.taken_at)
+        worker, taken_at = lease.worker, to_micros(lease.taken_at)
     elif completion is not None:
-        worker, taken_at = completion.worker, to_number(completion.started_at)
+        worker, taken_at = completion.worker, to_micros(completion.started_at)
     fields = {
         "status": str(job.status),
-        "due_at": to_number(job.due_at),
-        "updated_at": to_number(job.updated_at),
+        "due_at": to_micros(job.due_at),
+        "updated_at": to_micros(job.updated_at),
         "attempt_count": job.attempt_count,
         "loss_count": job.loss_count,
         "last_token": job.last_token,
@@ -111,9 +101,9 @@ def encode_move(job: Job, now: datetime) -> Raw:
         "deferral": None if job.deferral is None else _encode(job.deferral),
         "worker": worker,
         "taken_at": taken_at,
-        "until": lease and to_number(lease.until),
+        "until": lease and to_micros(lease.until),
         "phase": phase_of(job, now),
-        "ended_at": to_number(job.updated_at) if job.status.is_terminal else None,
+        "ended_at": to_micros(job.updated_at) if job.status.is_terminal else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

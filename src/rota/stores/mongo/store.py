@@ -13,14 +13,12 @@ from rota.jobs import Change, Job, JobId
 from rota.jobs.retention import Expiry
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.placement import Kept, plan_insertion
-from rota.stores.kernel.records import check_portion, load_jobs
 from rota.stores.kernel.unit import NewJob, Plan, Writes, answer_by, run_async
 from rota.stores.kernel.verbs import ServerVerbs, SingleInserts
-from rota.stores.mongo import documents, lease, read, results
+from rota.stores.mongo import documents, lease, read, records, results
 from rota.stores.mongo.address import MongoSettings
 from rota.stores.mongo.completion import complete
 from rota.stores.mongo.connection import Connection, Session, is_duplicate
-from rota.stores.mongo.records import dump, load_documents
 from rota.stores.mongo.schema import prepare
 from rota.stores.mongo.unit import JobUnit, encode_new
 from rota.stores.mongo.wakeups import MongoWakeups
@@ -31,10 +29,8 @@ from rota.stores.protocol import (
     Inserted,
     LeaseKeeper,
     LeaseRequest,
-    Portion,
     Pruned,
     Reach,
-    Record,
     checked,
 )
 
@@ -53,6 +49,7 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
     reach = Reach.NETWORK
     _reads = read
     _leases = lease
+    _records = records
     _documents = documents
     _notices: MongoWakeups
 
@@ -133,22 +130,16 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
         """See ``JobStore.apply``."""
         self._refuse_when_unusable()
         now, decided = to_utc(now, "now"), tuple(changes)
-        for change in decided:
-            settlement.check_path(change)
-
+        settlement.check_paths(decided)
         connection, done = self._connection, set[JobId]()
         if self.uses_native_paths:
             done = await connection.run(lambda: self._complete_plain(decided, now))
-        left = [change for change in decided if change.job_id not in done]
-        if not left:
-            return [Applied(change.job) for change in decided]
-        answers = await self._run_plan(lambda: settlement.apply(left, now))
-        stale = [each for each, answer in zip(left, answers, strict=True) if answer.is_stale]
-        await connection.run(lambda: results.drop_stale(connection, stale))
-        others = iter(answers)
-        return [
-            Applied(change.job) if change.job_id in done else next(others) for change in decided
-        ]
+        answers: list[Applied] = []
+        if left := [change for change in decided if change.job_id not in done]:
+            answers = await self._run_plan(lambda: settlement.apply(left, now))
+            stale = [each for each, answer in zip(left, answers, strict=True) if answer.is_stale]
+            await connection.run(lambda: results.drop_stale(connection, stale))
+        return settlement.merge_answers(decided, done, answers)
 
     async def _complete_plain(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
         """Native path: complete what needs no transaction; the jobs that are completed."""
@@ -189,17 +180,6 @@ class MongoStore(SingleInserts, ServerVerbs[Connection]):
     async def write_all(self, writes: Iterable[DocumentWrite]) -> None:
         """See ``DocumentStore.write_all``."""
         await self._run(lambda connection: documents.write_all(connection, writes))
-
-    async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
-        """See ``PortableStore.dump``."""
-        check_portion(limit)
-        return await self._run(lambda connection: dump(connection, cursor, limit))
-
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """See ``PortableStore.load``."""
-        now, asked = to_utc(now, "now"), tuple(records)
-        count = await self._run(lambda connection: load_documents(connection, asked))
-        return count + await self._run_plan(lambda: load_jobs(asked, now))
 
     async def _run_plan(self, make_plan: Callable[[], Plan[Answer]]) -> Answer:
         """Run a plan of the kernel in a transaction, and wake listeners.

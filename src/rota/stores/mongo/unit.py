@@ -31,10 +31,9 @@ from rota.stores.mongo.rows import (
     encode_attempt,
     encode_job,
     move_update,
-    to_instant,
-    to_number,
 )
 from rota.stores.protocol import EndedPlace
+from rota.stores.rows import to_instant, to_micros
 
 SET_ASIDE = "DAMAGED"
 """The status of a job that cannot be read."""
@@ -137,9 +136,9 @@ class JobUnit:
 
     async def read_ended(self, before: datetime, limit: int, after: EndedPlace) -> list[Ended]:
         found: list[Ended] = []
-        start = to_number(after.ended_at)
+        start = to_micros(after.ended_at)
         where = {
-            "ended_at": {"$lt": to_number(before), "$gte": start},
+            "ended_at": {"$lt": to_micros(before), "$gte": start},
             "$or": [{"ended_at": {"$gt": start}}, {"_id": {"$gt": after.job_id}}],
         }
         fields = ["ended_at", "dependencies", "awaited_count"]
@@ -240,11 +239,11 @@ async def guard(connection: Connection, session: Session, name: str) -> None:
 def _place_update(placed: Placed, now: datetime) -> Raw:
     fields: Raw = {"open_count": placed.open_count}
     if placed.status is not JobStatus.PENDING:
-        fields |= {"status": str(placed.status), "updated_at": to_number(now)}
+        fields |= {"status": str(placed.status), "updated_at": to_micros(now)}
     if placed.status is JobStatus.READY:
         fields["phase"] = "due" if placed.waiting.due_at <= now else "later"
     if placed.status.is_terminal:
-        fields["ended_at"] = to_number(now)
+        fields["ended_at"] = to_micros(now)
     if placed.ending is not None:
         fields |= {"ending": str(placed.ending), "last_error": placed.error}
     return {"$set": fields}

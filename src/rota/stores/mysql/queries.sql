@@ -10,25 +10,14 @@
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET SESSION
     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',
-    time_zone = '+00:00', innodb_lock_wait_timeout = 3, wait_timeout = %(idle_for)s;
+    time_zone = '+00:00', innodb_lock_wait_timeout = 3, wait_timeout = 60;
 
--- name: begin
-START TRANSACTION READ WRITE;
+-- name: transaction
+-- How it begins, ends, and is undone.
+START TRANSACTION READ WRITE; COMMIT; ROLLBACK;
 
--- name: commit
-COMMIT;
-
--- name: roll_back
-ROLLBACK;
-
--- name: set_savepoint
-SAVEPOINT rota_jobs;
-
--- name: release_savepoint
-RELEASE SAVEPOINT rota_jobs;
-
--- name: roll_back_to_savepoint
-ROLLBACK TO SAVEPOINT rota_jobs;
+-- name: savepoint
+SAVEPOINT rota_jobs; RELEASE SAVEPOINT rota_jobs; ROLLBACK TO SAVEPOINT rota_jobs;
 
 -- name: read_clock
 SELECT UTC_TIMESTAMP(6);
@@ -261,13 +250,8 @@ WHERE is_due = 1 AND (tenant > %(tenant)s OR (tenant = %(tenant)s AND queue >= %
 ORDER BY is_due, tenant, queue, priority DESC, created_at, id
 LIMIT 1;
 
--- name: is_partition_due
--- After a clock was set back, jobs that are marked as due may be due later.
-SELECT 1 FROM rota_jobs FORCE INDEX (jobs_due)
-WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s AND due_at <= %(now)s
-LIMIT 1;
-
 -- name: first_in_partition
+-- After a clock was set back, jobs that are marked as due may be due later.
 SELECT MIN(due_at) FROM rota_jobs FORCE INDEX (jobs_due)
 WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s;
 
@@ -442,35 +426,31 @@ ORDER BY queue;
 
 -- name: dump_documents
 -- As many as make up 4 MiB, at least one.
-SELECT collection, name, version, body
-FROM (
-    SELECT collection, name, SUM(size) OVER (ORDER BY collection, name) - size AS bytes_before
-    FROM (
-        SELECT collection, name, LENGTH(body) AS size FROM rota_documents
-        WHERE collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s)
-        ORDER BY collection, name
-        LIMIT %(limit)s
-    ) AS following
-) AS sized
-JOIN rota_documents USING (collection, name)
+WITH following AS (
+    SELECT * FROM rota_documents
+    WHERE collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s)
+    ORDER BY collection, name
+    LIMIT %(limit)s
+), sized AS (
+    SELECT
+        *, SUM(LENGTH(body)) OVER (ORDER BY collection, name) - LENGTH(body) AS bytes_before
+    FROM following
+)
+SELECT collection, name, version, body FROM sized
 WHERE bytes_before < 4194304
 ORDER BY collection, name;
 
 -- name: dump_jobs
 -- As many as make up 4 MiB, at least one.
+WITH following AS (
+    SELECT * FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
+), sized AS (
+    SELECT *, SUM(LENGTH(body)) OVER (ORDER BY id) - LENGTH(body) AS bytes_before FROM following
+)
 SELECT
 -- include: job_columns
     , CONVERT(set_aside USING utf8mb4)
-FROM (
-    SELECT id, SUM(size) OVER (ORDER BY id) - size AS bytes_before
-    FROM (
-        SELECT id, LENGTH(body) AS size FROM rota_jobs FORCE INDEX (PRIMARY)
-        WHERE id > %(after)s
-        ORDER BY id
-        LIMIT %(limit)s
-    ) AS following
-) AS sized
-JOIN rota_jobs USING (id)
+FROM sized
 WHERE bytes_before < 4194304
 ORDER BY id;
 

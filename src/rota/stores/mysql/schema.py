@@ -1,9 +1,11 @@
 """The tables in the database: created, migrated and inspected."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from asyncmy import errors
 
@@ -24,9 +26,10 @@ from rota.stores.migrations import (
     read_marks,
 )
 from rota.stores.mysql.address import MysqlSettings
-from rota.stores.mysql.connections import Database, Session
+from rota.stores.mysql.connections import MysqlDatabase
 from rota.stores.mysql.queries import QUERIES
 from rota.stores.rows import Row
+from rota.stores.sql.server import ServerSession
 
 MIGRATIONS = load_migrations("rota.stores.mysql")
 
@@ -36,18 +39,46 @@ LONGEST_STEP = timedelta(hours=1)
 _OLDEST = {"MariaDB": (10, 11), "MySQL": (8, 0)}
 
 
-async def open_database(settings: MysqlSettings) -> Database:
+class Server(NamedTuple):
+    """What the server says about itself and the database."""
+
+    version: str
+    most_bytes: int
+    has_migrations: int
+    size: int
+
+
+async def open_database(settings: MysqlSettings) -> MysqlDatabase:
     """The database at an address, with the tables that this program needs."""
-    database = Database(settings)
-    try:
-        (server,) = await database.run(lambda session: session.fetch(QUERIES.read_server))
-        check_version(server[0], settings.label)
-        database.most_bytes = server[1]
-        await migrate(database, settings, settings.connect_for)
-    except BaseException:
-        await database.close()
-        raise
-    return database
+    async with _connected(settings) as (database, server):
+        await _migrate(database, server, settings, settings.connect_for)
+    return MysqlDatabase(settings, server.most_bytes)
+
+
+async def migrate_database(settings: MysqlSettings, locked_for: timedelta) -> MigrationReport:
+    """Migrate the tables, or create them; waits up to ``locked_for`` for another program."""
+    async with _connected(settings) as (database, server):
+        applied = await _migrate(database, server, settings, locked_for)
+        return MigrationReport(applied, schema_version(await database.run(_read_applied)))
+
+
+async def inspect_database(settings: MysqlSettings) -> StoreInspection:
+    """The state of the tables; missing ones are not created."""
+    async with _connected(settings) as (database, server):
+        applied = await database.run(_read_applied) if server.has_migrations else ()
+        content = await database.run(_count) if applied else ((), None)
+    base = StoreInspection(
+        settings.label,
+        check_version(server.version, settings.label),
+        server.version.partition("-")[0],
+        exists=bool(server.has_migrations),
+        size=int(server.size),
+    )
+    return describe_content(base, compare_schema(MIGRATIONS, applied), *content)
+
+
+async def _count(session: ServerSession) -> tuple[list[Row], list[Row]]:
+    return await session.fetch(QUERIES.count_documents), await session.fetch(QUERIES.count_jobs)
 
 
 def check_version(version: str, label: str) -> str:
@@ -63,26 +94,38 @@ def check_version(version: str, label: str) -> str:
     return kind
 
 
-async def migrate(
-    database: Database, settings: MysqlSettings, locked_for: timedelta
+@asynccontextmanager
+async def _connected(settings: MysqlSettings) -> AsyncIterator[tuple[MysqlDatabase, Server]]:
+    database = MysqlDatabase(settings)
+    try:
+        (row,) = await database.run(lambda session: session.fetch(QUERIES.read_server))
+        server = Server._make(row)
+        check_version(server.version, settings.label)
+        yield database, server
+    finally:
+        await database.close()
+
+
+async def _migrate(
+    database: MysqlDatabase, server: Server, settings: MysqlSettings, locked_for: timedelta
 ) -> tuple[AppliedMigration, ...]:
     """Migrate the tables, and return the migrations that were applied; the first program does it.
 
     A user who may not create anything can work if nothing is to do.
     """
-    if await database.run(has_migrations):
-        applied = await database.run(read_applied)
+    if server.has_migrations:
+        applied = await database.run(_read_applied)
         if not pending_migrations(MIGRATIONS, applied):
             return ()
-    patient = Database(replace(settings, answer_for=LONGEST_STEP))
+    patient = MysqlDatabase(replace(settings, answer_for=LONGEST_STEP))
     try:
-        return await patient.run(lambda session: _migrate(session, settings, locked_for))
+        return await patient.run(lambda session: _apply_pending(session, settings, locked_for))
     finally:
         await patient.close()
 
 
-async def _migrate(
-    session: Session, settings: MysqlSettings, locked_for: timedelta
+async def _apply_pending(
+    session: ServerSession, settings: MysqlSettings, locked_for: timedelta
 ) -> tuple[AppliedMigration, ...]:
     ((is_locked,),) = await session.fetch(QUERIES.lock_schema, seconds=locked_for.total_seconds())
     if not is_locked:
@@ -92,7 +135,7 @@ async def _migrate(
         )
     try:
         await session.run(QUERIES.create_migrations)
-        pending = pending_migrations(MIGRATIONS, await read_applied(session))
+        pending = pending_migrations(MIGRATIONS, await _read_applied(session))
         for migration in pending:
             await _apply(session, migration)
     finally:
@@ -100,56 +143,17 @@ async def _migrate(
     return tuple(migration.mark for migration in pending)
 
 
-async def _apply(session: Session, migration: Migration) -> None:
+async def _apply(session: ServerSession, migration: Migration) -> None:
     """Each statement commits by itself, and can be repeated."""
     lines = migration.script.splitlines()
     script = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
     try:
-        for statement in script.split(";"):
-            if statement.strip():
-                await session.run(statement)
+        for statement in filter(str.strip, script.split(";")):
+            await session.run(statement)
     except errors.ProgrammingError as error:
         raise misfit(migration, "database", error) from error
     await session.write(QUERIES.record_migration, [migration.mark])
 
 
-async def has_migrations(session: Session) -> bool:
-    """Whether the table of migrations exists."""
-    return bool((await session.fetch(QUERIES.read_server))[0][2])
-
-
-async def read_applied(session: Session) -> tuple[AppliedMigration, ...]:
-    """The migrations that the database has been through."""
+async def _read_applied(session: ServerSession) -> tuple[AppliedMigration, ...]:
     return read_marks(await session.fetch(QUERIES.read_migrations))
-
-
-async def inspect_database(settings: MysqlSettings) -> StoreInspection:
-    """The state of the tables; missing ones are not created."""
-    database = Database(settings)
-    try:
-        return await database.run(lambda session: _inspect(session, settings))
-    finally:
-        await database.close()
-
-
-async def _inspect(session: Session, settings: MysqlSettings) -> StoreInspection:
-    ((version, _, has_table, size),) = await session.fetch(QUERIES.read_server)
-    kind = check_version(version, settings.label)
-    applied = await read_applied(session) if has_table else ()
-    documents: Sequence[Row] = await session.fetch(QUERIES.count_documents) if applied else ()
-    jobs = await session.fetch(QUERIES.count_jobs) if applied else None
-    release = version.partition("-")[0]
-    base = StoreInspection(settings.label, kind, release, exists=bool(has_table), size=int(size))
-    return describe_content(base, compare_schema(MIGRATIONS, applied), documents, jobs)
-
-
-async def migrate_database(settings: MysqlSettings, locked_for: timedelta) -> MigrationReport:
-    """Migrate the tables, or create them; waits up to ``locked_for`` for another program."""
-    database = Database(settings)
-    try:
-        ((version, *_),) = await database.run(lambda session: session.fetch(QUERIES.read_server))
-        check_version(version, settings.label)
-        applied = await migrate(database, settings, locked_for)
-        return MigrationReport(applied, schema_version(await database.run(read_applied)))
-    finally:
-        await database.close()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from rota.stores.documents import Name, Versions, apply_stream
 from rota.stores.postgres.connections import Database, Session, Statements
 from rota.stores.postgres.queries import QUERIES
-from rota.stores.protocol import Document, DocumentWrite, checked
+from rota.stores.protocol import Document, DocumentWrite, KeptDocument, checked
 
 MOST_AT_ONCE = 20_000
 MOST_BYTES_AT_ONCE = 16 * 1024 * 1024
@@ -38,6 +38,12 @@ async def read_documents(
     """The documents that exist among these keys."""
     rows = await statements.fetch(QUERIES.read_keys, collection, list(keys))
     return {document.key: document for document in map(Document._make, rows)}
+
+
+async def create_documents(statements: Statements, documents: Sequence[KeptDocument]) -> int:
+    """Create those that do not exist, with their versions; how many."""
+    columns = [list(column) for column in zip(*documents, strict=True)]
+    return len(await statements.fetch(QUERIES.load_documents, *columns))
 
 
 async def write_each(session: Session, writes: Sequence[DocumentWrite]) -> Versions:

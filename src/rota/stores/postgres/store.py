@@ -38,7 +38,6 @@ from rota.stores.protocol import (
     LeaseRequest,
     Listener,
     Reach,
-    Record,
     checked,
 )
 
@@ -58,8 +57,10 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
     reach = Reach.NETWORK
     _reads = read
     _leases = lease
+    _records = read
     _notices: Notices
     _documents = documents
+    _needs_uuids = True
     uses_native_paths = True
 
     def __init__(self, database: Database, settings: PostgresSettings) -> None:
@@ -143,11 +144,6 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
 
         return await self._run(run)
 
-    async def check_insertion(self, jobs: Sequence[Job], now: datetime) -> None:
-        """See ``OpenStore.check_insertion``."""
-        check_ids([job.id for job in jobs])
-        await super().check_insertion(jobs, now)
-
     def make_keeper(self) -> LeaseKeeper:
         """A keeper of leases for another thread, with a connection of its own."""
         self._refuse_when_unusable()
@@ -181,11 +177,6 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
         self._refuse_when_unusable()
         self._database.warm_up(lease.warm_up, CONNECTIONS_OF_A_WORKER)
         return super().listen(queues, tenants)
-
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Store records as they are, all in one transaction."""
-        now = to_utc(now, "now")
-        return await self._run(lambda statements: unit.load(statements, records, now))
 
     async def read_clock(self) -> datetime:
         """The server's clock."""

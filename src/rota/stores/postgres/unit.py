@@ -15,7 +15,7 @@ from rota.errors import DamagedJobError, StoreUnavailableError
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus, OnParentFailure
 from rota.stores.kernel import settlement
 from rota.stores.kernel.identity import Identity, identity_of
-from rota.stores.kernel.records import UNREADABLE_COPY, check_job_ids, load_jobs, seal
+from rota.stores.kernel.records import UNREADABLE_COPY, seal
 from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import (
     Amended,
@@ -47,7 +47,7 @@ from rota.stores.postgres.rows import (
     once_if_same,
 )
 from rota.stores.postgres.wakeups import channel_of, write_ends
-from rota.stores.protocol import Applied, EndedPlace, KeptDocument, Record
+from rota.stores.protocol import Applied, EndedPlace
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
@@ -422,16 +422,3 @@ async def _complete(statements: Statements, changes: Sequence[Change]) -> set[Jo
     done = changes if positions is None else [changes[position - 1] for position in positions]
     await add_attempts(statements, [one.attempt for one in done if one.attempt is not None])
     return {one.job_id for one in done}
-
-
-async def load(statements: Statements, records: Sequence[Record], now: datetime) -> int:
-    """Store the records that are new, in one transaction; how many that were."""
-    check_job_ids(records)
-    documents = [each for each in records if isinstance(each, KeptDocument)]
-
-    async def store(unit: UnitOfWork) -> int:
-        columns = [list(column) for column in zip(*documents, strict=True)] or [[]] * 4
-        stored = await statements.fetch(QUERIES.load_documents, *columns)
-        return len(stored) + (await unit.run(load_jobs(records, now))).answer
-
-    return await run_unit(statements, store)

@@ -111,6 +111,13 @@ class DocumentVerbs(ClosableStore):
             raise
         await gathering.end(is_judged_only=False)
 
+    async def _create_documents(self, documents: Sequence[KeptDocument]) -> int:
+        self._refuse_when_unusable()
+        texts: list[Any] = []
+        for each in documents:
+            texts += f"{each.collection}\0{each.key}", "", each.version, each.body
+        return sum(await write_documents(self._database, texts))
+
     async def _refuse_within(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a transaction of Redis shows nothing before its end, and cannot be undone."""
         raise UnsupportedConnectionError(NO_TRANSACTION)

@@ -1,8 +1,7 @@
-"""``dump`` and ``load``: everything under the keys of a store, taken to another one as it is."""
+"""What ``dump`` reads: everything under the keys of a store."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,18 +10,14 @@ from rota.jobs import Attempt, JobId
 from rota.stores.kernel.records import (
     PORTION_SIZE,
     JobPortion,
-    check_job_ids,
     describe_unreadable,
-    load_jobs,
     unseal,
-    walk,
 )
-from rota.stores.protocol import KeptDocument, KeptJob, Portion, Record, UnreadableJob
+from rota.stores.protocol import KeptDocument, KeptJob, UnreadableJob
 from rota.stores.redis.database import NO_LIMIT, Database
-from rota.stores.redis.documents import scan_documents, write_documents
+from rota.stores.redis.documents import scan_documents
 from rota.stores.redis.keys import LISTING_CODES
 from rota.stores.redis.rows import decode_attempt, decode_job
-from rota.stores.redis.unit import carry_out
 
 _CONTENTS = ("heads", "bodies", "parents", "results")
 _SOUND_BODY = b'{"name":"","kind":""}'
@@ -39,28 +34,28 @@ class _Shown(NamedTuple):
     result: bytes
 
 
-async def dump(database: Database, cursor: str | None, limit: int) -> Portion:
-    """The portion behind a cursor; see the protocol."""
+async def read_document_portion(
+    database: Database, collection: str, key: str, limit: int
+) -> list[KeptDocument]:
+    """The documents after a collection and key."""
+    first = f"({collection}\0{key}" if collection else "-"
+    return await scan_documents(database, first, "+", limit, PORTION_SIZE)
 
-    async def read_documents(collection: str, key: str) -> Sequence[KeptDocument]:
-        first = f"({collection}\0{key}" if collection else "-"
-        return await scan_documents(database, first, "+", limit, PORTION_SIZE)
 
-    async def read_jobs(place: str) -> JobPortion:
-        code, last = place[:1] or LISTING_CODES[0], place[1:]
-        if code not in LISTING_CODES:
-            raise InvalidCursorError("is not from this store")
-        part = "ready" if code == "R" else f"listing-{code}"
-        ranges = (f"({last}" if last else "-", "+")
-        found = await database.read_ranges(part, _CONTENTS, limit, ranges, size=PORTION_SIZE)
-        members, *columns = found
-        ids = [member[-36:].decode() for member in members]
-        attempts = await _read_attempts(database, ids)
-        shown = zip(ids, (attempts[each] for each in ids), *columns, strict=True)
-        records = [_read_record(_Shown(*each)) for each in shown]
-        return JobPortion(records, _following(code, members[-1].decode() if members else ""))
-
-    return await walk(cursor, read_documents, read_jobs)
+async def read_job_portion(database: Database, place: str, limit: int) -> JobPortion:
+    """The jobs after a place: a listing, and the last member read of it."""
+    code, last = place[:1] or LISTING_CODES[0], place[1:]
+    if code not in LISTING_CODES:
+        raise InvalidCursorError("is not from this store")
+    part = "ready" if code == "R" else f"listing-{code}"
+    ranges = (f"({last}" if last else "-", "+")
+    found = await database.read_ranges(part, _CONTENTS, limit, ranges, size=PORTION_SIZE)
+    members, *columns = found
+    ids = [member[-36:].decode() for member in members]
+    attempts = await _read_attempts(database, ids)
+    shown = zip(ids, (attempts[each] for each in ids), *columns, strict=True)
+    records = [_read_record(_Shown(*each)) for each in shown]
+    return JobPortion(records, _following(code, members[-1].decode() if members else ""))
 
 
 async def _read_attempts(database: Database, ids: Sequence[JobId]) -> dict[JobId, list[bytes]]:
@@ -106,15 +101,3 @@ def _set_aside(shown: _Shown, reason: str) -> UnreadableJob:
         return UnreadableJob(shown.job_id, "", "", (), content)
     parents = tuple(sorted(shown.parents.decode().split()))
     return UnreadableJob(shown.job_id, job.tenant, job.queue, parents, content)
-
-
-async def load(database: Database, records: Sequence[Record], now: datetime) -> int:
-    """Store what is new; how much that was. Documents are one step, and jobs another."""
-    check_job_ids(records)
-    documents: list[Any] = []
-    for each in records:
-        if isinstance(each, KeptDocument):
-            documents += f"{each.collection}\0{each.key}", "", each.version, each.body
-    new_count = sum(await write_documents(database, documents)) if documents else 0
-    loaded = await carry_out(database, lambda: load_jobs(records, now))
-    return new_count + loaded.answer

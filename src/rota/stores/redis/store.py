@@ -15,7 +15,6 @@ from rota.jobs import Change, Job, JobStatus
 from rota.jobs.retention import Expiry
 from rota.stores.keeper import LoopKeeper
 from rota.stores.kernel import edits, settlement
-from rota.stores.kernel.records import check_portion
 from rota.stores.kernel.settlement import check_path
 from rota.stores.kernel.unit import Plan
 from rota.stores.kernel.verbs import ServerVerbs, SingleInserts
@@ -28,16 +27,14 @@ from rota.stores.protocol import (
     Portion,
     Pruned,
     Reach,
-    Record,
     check_count,
 )
-from rota.stores.redis import lease, read
+from rota.stores.redis import lease, read, records
 from rota.stores.redis.address import RedisSettings
 from rota.stores.redis.connections import Connections
 from rota.stores.redis.database import Database
 from rota.stores.redis.documents import DocumentVerbs
 from rota.stores.redis.parking import Parked
-from rota.stores.redis.records import dump, load
 from rota.stores.redis.rows import encode_attempt, encode_trials, text_of
 from rota.stores.redis.scripts import load_script
 from rota.stores.redis.translation import in_doubt_if
@@ -75,6 +72,8 @@ class RedisStore(SingleInserts, DocumentVerbs, ServerVerbs[Database]):
     reach = Reach.NETWORK
     _reads = read
     _leases = lease
+    _records = records
+    _needs_uuids = True
     _notices: Notices
 
     uses_native_paths: ClassVar[bool] = True
@@ -179,15 +178,9 @@ class RedisStore(SingleInserts, DocumentVerbs, ServerVerbs[Database]):
     async def dump(self, cursor: str | None = None, limit: int = 1000) -> Portion:
         """A portion of everything that is stored; see the protocol."""
         self._refuse_when_unusable()
-        check_portion(limit)
         if cursor is None:  # a process may have died before it finished a commit
             await finish_intent(self._database, await self._read_time())
-        return await dump(self._database, cursor, limit)
-
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """Store records as they are; see the protocol."""
-        self._refuse_when_unusable()
-        return await load(self._database, records, to_utc(now, "now"))
+        return await super().dump(cursor, limit)
 
     async def _release(self) -> None:
         await self._notices.close()

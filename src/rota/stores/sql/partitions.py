@@ -22,10 +22,6 @@ class Steps:
         rows = await self._fetch(self._queries.next_partition, tenant=tenant, queue=place)
         return next(map(DuePartition._make, rows), None)
 
-    async def is_due(self, tenant: str, queue: str, now: int) -> bool:
-        place = {"tenant": tenant, "queue": queue, "now": now}
-        return bool(list(await self._fetch(self._queries.is_partition_due, **place)))
-
     async def first_marked(self, tenant: str, queue: str) -> int | None:
         return await self._first(self._queries.first_in_partition, tenant=tenant, queue=queue)
 

@@ -1,6 +1,8 @@
 """Runs the statements of a dialect."""
 
+from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from rota.jobs import Job, JobId
@@ -15,6 +17,7 @@ class Session(Protocol):
     """Of the dialect."""
     queries: Statements
 
+    @abstractmethod
     async def fetch(self, statement: str, **values: Any) -> Iterable[Row]:
         """The rows of a statement, perhaps read only as they are consumed.
 
@@ -23,14 +26,22 @@ class Session(Protocol):
         """
         ...
 
+    @abstractmethod
     async def change(self, statement: str, ids: Iterable[JobId], **values: Any) -> object:
         """Run a statement about each of these jobs."""
         ...
 
+    @abstractmethod
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Everything inside happens, or nothing."""
+        ...
+
+    @abstractmethod
     async def write(self, statement: str, rows: Iterable[Row]) -> None:
         """Run a statement for each of these rows."""
         ...
 
+    @abstractmethod
     def decode(self, row: Row, /) -> Job:
         """The job in ``job_columns``; DamagedJobError if they are not a job's."""
         ...

@@ -6,12 +6,17 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from rota.jobs import Attempt, Job, JobId, JobStatus
+from msgspec.structs import replace
+
+from rota.jobs import Attempt, Change, Job, JobId, JobStatus
+from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity
+from rota.stores.kernel.settlement import find_plain, merge_answers
 from rota.stores.kernel.unit import (
     Committed,
     Ended,
     NewJob,
+    Partition,
     Plan,
     Stored,
     Waiting,
@@ -19,8 +24,16 @@ from rota.stores.kernel.unit import (
     answer_by,
     run_async,
 )
-from rota.stores.protocol import EndedPlace
-from rota.stores.rows import COLUMNS, Row, decode_readable, to_instant, to_micros
+from rota.stores.protocol import Applied, EndedPlace, Inserted
+from rota.stores.rows import (
+    COLUMNS,
+    Row,
+    decode_readable,
+    encode_unreadable,
+    read_payload,
+    to_instant,
+    to_micros,
+)
 from rota.stores.sql.session import SessionT
 
 Answer = TypeVar("Answer")
@@ -38,6 +51,14 @@ class Unit(ABC, Generic[SessionT]):
     def __init__(self, session: SessionT) -> None:
         self._session = session
         self._queries = session.queries
+
+    @abstractmethod
+    async def _insert_new(self, rows: Sequence[Row]) -> bool:
+        """Insert these jobs; none of them, and False, if one exists already."""
+
+    @abstractmethod
+    async def _complete(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
+        """Complete each job that has no dependents, if its change still holds; which ones."""
 
     @abstractmethod
     async def _find_twins(self, identities: Collection[Identity]) -> Sequence[Row]:
@@ -58,8 +79,11 @@ class Unit(ABC, Generic[SessionT]):
     async def _lock_ended(self, job_ids: Sequence[JobId]) -> Collection[JobId]:
         """Lock these jobs; those that still have no dependents."""
 
+    @staticmethod
     @abstractmethod
-    def _encode_new(self, new: NewJob, now: datetime) -> Row:
+    def encode_job(
+        job: Job, now: datetime, open_count: int = 0, *, is_awaited: bool = False
+    ) -> Row:
         """The values of ``insert_job``."""
 
     @abstractmethod
@@ -74,8 +98,40 @@ class Unit(ABC, Generic[SessionT]):
     async def _add_attempts(self, attempts: Sequence[Attempt]) -> None:
         """Write these attempts, and what workers reported about them."""
 
+    async def insert(
+        self, jobs: Sequence[Job], rows: Sequence[Row], now: datetime, *, is_native: bool
+    ) -> Committed[list[Inserted]]:
+        """Insert jobs. The native path is for new jobs without dependencies.
+
+        ``rows`` are the jobs as of the call: the caller may change a payload later.
+        """
+        if is_native and not any(job.dependencies for job in jobs) and await self._insert_new(rows):
+            ready = {(job.tenant, job.queue) for job in jobs}
+            return Committed([Inserted(job) for job in jobs], ready)
+        pairs = zip(jobs, rows, strict=True)
+        copies = [replace(job, payload=read_payload(row)) for job, row in pairs]
+        return await self.run(edits.insert(copies, now))
+
+    async def apply(
+        self, changes: Sequence[Change], now: datetime, *, is_native: bool
+    ) -> Committed[list[Applied]]:
+        """Apply changes. The native path completes plain jobs; the rest takes the kernel."""
+        async with self._session.transaction():
+            plain = find_plain(changes) if is_native else []
+            done = await self._complete(plain, now) if plain else set()
+            rest = [change for change in changes if change.job_id not in done]
+            answers: list[Applied] = []
+            ready, ended = set[Partition](), set[JobId]()
+            if rest:
+                answers, ready, ended = await self._run(settlement.apply(rest, now))
+        return Committed(merge_answers(changes, done, answers), ready, ended | done)
+
     async def run(self, plan: Plan[Answer]) -> Committed[Answer]:
-        """Run the plan and write its decision."""
+        """Run a plan in a transaction and write its decision."""
+        async with self._session.transaction():
+            return await self._run(plan)
+
+    async def _run(self, plan: Plan[Answer]) -> Committed[Answer]:
         decision = await run_async(plan, answer_by(self))
         await self._write(decision.writes)
         return Committed.of(*decision)
@@ -109,6 +165,10 @@ class Unit(ABC, Generic[SessionT]):
     async def read_dependents(self, job_ids: Collection[JobId]) -> dict[JobId, list[JobId]]:
         """See ``ReadDependents``."""
         return await self._read_links(self._queries.find_children, job_ids)
+
+    def _encode_new(self, new: NewJob, now: datetime) -> Row:
+        row = self.encode_job(new.job, now, new.open_count, is_awaited=new.is_awaited)
+        return row if new.unreadable is None else encode_unreadable(row, new.unreadable)
 
     async def _read_links(
         self, statement: str, job_ids: Collection[JobId]

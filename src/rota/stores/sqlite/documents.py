@@ -1,20 +1,34 @@
 """Documents in the file, read and written inside a transaction."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import apsw
 
 from rota.errors import StaleVersionError
-from rota.stores.protocol import DocumentWrite
+from rota.stores.protocol import DocumentWrite, KeptDocument
 from rota.stores.sql.read import read_documents, scan_page
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.session import Session
 
-__all__ = ["apply_all", "apply_each", "read_documents", "scan_page", "write_all"]
+__all__ = [
+    "apply_all",
+    "apply_each",
+    "create_documents",
+    "read_documents",
+    "scan_page",
+    "write_all",
+]
 
 Note = Callable[[DocumentWrite, bool], None]
 """Called after each write in turn: whether it was current and has been applied."""
+
+
+async def create_documents(session: Session, documents: Sequence[KeptDocument]) -> int:
+    """Create those that do not exist, with their versions; how many."""
+    before = session.connection.total_changes()
+    await session.write(QUERIES.load_document, documents)
+    return session.connection.total_changes() - before
 
 
 async def write_all(session: Session, writes: Iterable[DocumentWrite]) -> None:

@@ -328,10 +328,6 @@ WHERE is_due = 1 AND (tenant, queue) >= (?1, ?2)
 ORDER BY tenant, queue, priority DESC, created_at, id
 LIMIT 1;
 
--- name: is_partition_due
--- ?1 tenant, ?2 queue, ?3 now. After a clock was set back, jobs marked as due may be due later.
-SELECT 1 FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3 LIMIT 1;
-
 -- name: find_due
 -- ?1 tenant, ?2 queue, ?3 now, ?4 limit. The first jobs of a partition, as order_key has them.
 SELECT -priority, created_at, id FROM jobs
@@ -460,7 +456,7 @@ ORDER BY due_at
 LIMIT 1;
 
 -- name: first_in_partition
--- ?1 tenant, ?2 queue. Only where no job is due, because the clock was set back.
+-- ?1 tenant, ?2 queue. Only where the first job is not due, because the clock was set back.
 SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2;
 
 -- name: listed

@@ -1,6 +1,7 @@
 """Runs the statements that all dialects of SQL share, on a connection to the file."""
 
 from collections.abc import Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
 import apsw
@@ -32,6 +33,10 @@ class Session:
     async def change(self, statement: str, ids: Iterable[JobId], **values: Any) -> None:
         """Run a statement for each id."""
         await self.write(statement, [(each, *values.values()) for each in ids])
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Nothing to do: the caller of the coroutine has begun one."""
+        return nullcontext()
 
     async def write(self, statement: str, rows: Iterable[Row]) -> None:
         """Run a statement for each row."""

@@ -19,19 +19,19 @@ from rota.stores.protocol import (
     DocumentWrite,
     HeldLease,
     Inserted,
+    KeptDocument,
     LeaseKeeper,
     LeasePreview,
     LeaseRequest,
     Listener,
     Reach,
-    Record,
     check_name,
     checked,
 )
 from rota.stores.rows import encode_job, is_plain
 from rota.stores.sqlite import documents
 from rota.stores.sqlite.connection import SqliteSettings
-from rota.stores.sqlite.documents import apply_all, apply_each
+from rota.stores.sqlite.documents import apply_all, apply_each, create_documents
 from rota.stores.sqlite.lease import Keeper, extend_leases, lease_jobs, preview_jobs
 from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.read import DueCache, NextDue, Reads, make_choice
@@ -43,7 +43,6 @@ from rota.stores.sqlite.unit import (
     apply_changes,
     commit_plan,
     insert_jobs,
-    load,
 )
 from rota.stores.wakeups import Wakeups
 
@@ -58,7 +57,7 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
     """
 
     reach = Reach.HOST
-    _reads = Reads()
+    _reads = _records = Reads()
     _documents = documents
     uses_native_paths = True
     """False sends every insert and change through the kernel; tests compare the two."""
@@ -209,11 +208,9 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         """See ``Watchable``: shows that other processes have written."""
         return self._open_reader().read_version()
 
-    async def load(self, records: Sequence[Record], now: datetime) -> int:
-        """See ``PortableStore.load``; one call is one step."""
-        now, kept = to_utc(now, "now"), tuple(records)
+    async def _create_documents(self, kept: Sequence[KeptDocument]) -> int:
         return await self._open_writer().run(
-            lambda connection: load(connection, kept, now), len(kept)
+            lambda connection: finish(create_documents(Session(connection), kept)), len(kept)
         )
 
     async def read_clock(self) -> datetime | None:

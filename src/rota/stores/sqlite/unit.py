@@ -5,15 +5,11 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 import apsw
-from msgspec.structs import replace
 
 from rota.jobs import Attempt, Change, Job, JobId, JobStatus
-from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.identity import Identity
-from rota.stores.kernel.records import load_jobs
-from rota.stores.kernel.settlement import find_plain, merge_answers
-from rota.stores.kernel.unit import Committed, NewJob, Plan, Writes
-from rota.stores.protocol import Applied, Inserted, KeptDocument, Record
+from rota.stores.kernel.unit import Committed, Plan, Writes
+from rota.stores.protocol import Applied, Inserted
 from rota.stores.rows import (
     Row,
     encode_amendment,
@@ -21,10 +17,7 @@ from rota.stores.rows import (
     encode_job,
     encode_move,
     encode_reports,
-    encode_unreadable,
-    is_plain,
     made_ready,
-    read_payload,
     to_micros,
 )
 from rota.stores.sql import unit
@@ -59,12 +52,8 @@ class Submitted(NamedTuple):
 def insert_jobs(
     connection: apsw.Connection, submitted: Submitted, *, is_native: bool
 ) -> Committed[list[Inserted]]:
-    """Insert jobs. The native path is for new jobs without dependencies; others take the kernel."""
-    jobs, rows, now = submitted
-    if is_native and all(map(is_plain, jobs)) and _insert_new(connection, rows):
-        return all_inserted(jobs)
-    copies = [replace(job, payload=read_payload(row)) for job, row in zip(jobs, rows, strict=True)]
-    return commit_plan(connection, edits.insert(copies, now))
+    """Insert jobs; see ``sql.unit``."""
+    return finish(Unit(Session(connection)).insert(*submitted, is_native=is_native))
 
 
 def all_inserted(jobs: Sequence[Job]) -> Committed[list[Inserted]]:
@@ -99,13 +88,8 @@ class _ClashError(Exception):
 def apply_changes(
     connection: apsw.Connection, changes: Sequence[Change], now: datetime, *, is_native: bool
 ) -> Committed[list[Applied]]:
-    """Apply changes. The native path completes plain jobs; the rest takes the kernel."""
-    completed = _complete_plain(connection, find_plain(changes) if is_native else (), now)
-    if len(completed) == len(changes):
-        return Committed([Applied(change.job) for change in changes], set(), completed)
-    rest = [change for change in changes if change.job_id not in completed]
-    others, ready, ended = commit_plan(connection, settlement.apply(rest, now))
-    return Committed(merge_answers(changes, completed, others), ready, ended | completed)
+    """Apply changes; see ``sql.unit``."""
+    return finish(Unit(Session(connection)).apply(changes, now, is_native=is_native))
 
 
 def _complete_plain(
@@ -140,15 +124,6 @@ def _keep_reports(connection: apsw.Connection, changes: Sequence[Change]) -> Non
         connection.executemany(QUERIES.add_report, encode_reports(attempts))
 
 
-def load(connection: apsw.Connection, records: Sequence[Record], now: datetime) -> int:
-    """Store the records that are new, in one transaction; how many that were."""
-    new_count = commit_plan(connection, load_jobs(records, now)).answer
-    before = connection.total_changes()
-    documents = [each for each in records if isinstance(each, KeptDocument)]
-    connection.executemany(QUERIES.load_document, documents)
-    return new_count + connection.total_changes() - before
-
-
 class Unit(unit.Unit[Session]):
     """A unit of work in a transaction of the writer, which has the only write lock."""
 
@@ -168,9 +143,13 @@ class Unit(unit.Unit[Session]):
     async def _lock_ended(self, job_ids: Sequence[JobId]) -> Sequence[JobId]:
         return job_ids
 
-    def _encode_new(self, new: NewJob, now: datetime) -> Row:
-        row = encode_job(new.job, now, new.open_count, is_awaited=new.is_awaited)
-        return row if new.unreadable is None else encode_unreadable(row, new.unreadable)
+    encode_job = staticmethod(encode_job)
+
+    async def _insert_new(self, rows: Sequence[Row]) -> bool:
+        return _insert_new(self._session.connection, rows)
+
+    async def _complete(self, changes: Sequence[Change], now: datetime) -> set[JobId]:
+        return _complete_plain(self._session.connection, changes, now)
 
     def _encode_move(self, job: Job, now: datetime) -> Row:
         return encode_move(job, now)

@@ -108,7 +108,7 @@ async def take_snapshot(stage: Stage) -> tuple[dict[str, dict[str, bytes]], list
         "limits",
         "tasks",
         "workers",
-        "tallies",
+        "stats",
     )
     documents = {
         name: {it.key: it.body async for page in stage.store.scan(name) for it in page}

@@ -33,7 +33,7 @@ OURS, THEIRS = "ours", "theirs"
 MARKER = "nobody-else-may-read-this"
 """Stands in everything that the other tenant wrote."""
 
-COLLECTIONS = ("gates", "limits", "sessions", "tallies", "tasks", "tokens", "workers")
+COLLECTIONS = ("gates", "limits", "sessions", "stats", "tasks", "tokens", "workers")
 
 _MINUTE = timedelta(minutes=1)
 _HOURLY = Recurrence(interval="1h", start=NOW)

@@ -11,7 +11,6 @@ from rota.stores.kernel.partitions import (
     DuePartition,
     FirstLater,
     FirstMarked,
-    IsDue,
     NextPartition,
     find_next_due,
     find_partitions,
@@ -54,9 +53,6 @@ class Index:
                     if (each[0] > tenant if queue is None else each >= (tenant, queue))
                 ]
                 return DuePartition(*ahead[0], self._marked[ahead[0]][0]) if ahead else None
-            case IsDue(tenant, queue, now):
-                assert self._marked[tenant, queue][0] > now
-                return min(self._marked[tenant, queue]) <= now
             case FirstMarked(tenant, queue):
                 return min(self._marked[tenant, queue])
             case FirstLater(queue, tenants):

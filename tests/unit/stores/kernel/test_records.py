@@ -110,6 +110,13 @@ def test_a_loaded_job_whose_id_or_key_exists_is_left_out() -> None:
     assert keyless.answer == 2
 
 
+def test_a_load_wakes_no_listener() -> None:
+    ready, ended = a_job(), a_job(status=JobStatus.COMPLETED)
+    writes, _ = StoredJobs().decide(load_jobs([KeptJob(ready), KeptJob(ended)], NOW))
+    assert len(writes.new) == 2
+    assert (writes.ready_partitions(), writes.ended_jobs()) == (set(), set())
+
+
 def test_a_loaded_job_counts_what_it_waits_for_and_who_waits_for_it() -> None:
     done, waiting = a_job(status=JobStatus.COMPLETED), a_job()
     child = a_job(dependencies=[done.id, waiting.id])

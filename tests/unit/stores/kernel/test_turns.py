@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.stores.kernel.turns import order_turns, take_turns
+from rota.stores.kernel.turns import order_turns, share_out, take_turns
 
 COUNTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 40), min_size=1)
 
@@ -73,3 +73,11 @@ def test_over_many_leases_a_backlog_gains_nothing(tenants: dict[str, int], limit
         got.update(served)
     counts = [got[tenant] for tenant in waiting]
     assert max(counts) - min(counts) <= 1
+
+
+def test_what_tenants_offer_is_shared_out_and_those_that_may_have_more_are_known() -> None:
+    offered = {"a": [1, 2], "b": [3], "c": [4, 5, 6, 7]}
+    taken, asked = share_out(offered, 6)
+    assert taken == [1, 2, 3, 4, 5, 6]
+    assert {tenant for tenant in offered if asked[tenant] > len(offered[tenant])} == {"a", "b"}
+    assert share_out({}, 3) == ([], {})

@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 from tests.unit.stores.kernel.stored import StoredJobs
 
-from rota.errors import DuplicateJobError, InvalidInputError
+from rota.errors import DuplicateJobError, InvalidInputError, InvalidJobError
 from rota.jobs import JobFilter, JobStatus, Page, decide_fail
 from rota.stores.kernel.records import JobPortion
 from rota.stores.kernel.unit import Plan
 from rota.stores.kernel.verbs import PAGE_LENGTH, SqlVerbs, Work, narrow
-from rota.stores.protocol import Document, DocumentWrite, KeptJob, QueueDepth, expiry_key
+from rota.stores.protocol import (
+    Document,
+    DocumentWrite,
+    KeptDocument,
+    KeptJob,
+    QueueDepth,
+    expiry_key,
+)
 from rota.testing import a_job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,7 +52,7 @@ class Store(SqlVerbs[str]):
 
     def __init__(self, *, jobs: StoredJobs | None = None, **answers: Any) -> None:
         self._backend = Backend(**answers)
-        self._reads = self._documents = self._backend
+        self._reads = self._records = self._documents = self._backend
         self._jobs = jobs or StoredJobs()
 
     @property
@@ -164,6 +171,21 @@ async def test_a_copy_takes_a_thousand_records_at_a_time() -> None:
         ("read_document_portion", "", "", 1),
         ("read_job_portion", "", 1),
     ]
+
+
+async def test_a_load_creates_documents_and_then_jobs() -> None:
+    store = Store(create_documents=1)
+    document, job = KeptDocument("tasks", "a", 7, b""), a_job(id="no UUID")
+    assert await store.load([KeptJob(job), document], NOW) == 2
+    assert store.asked == [("create_documents", [document])]
+    assert await store.load([KeptJob(job)], NOW) == 1
+    assert len(store.asked) == 1
+    store._needs_uuids = True
+    with pytest.raises(InvalidJobError):
+        await store.load([document, KeptJob(job)], NOW)
+    with pytest.raises(InvalidJobError):
+        await store.check_insertion([job], NOW)
+    assert len(store.asked) == 1
 
 
 async def test_edits_answer_what_the_kernel_decides() -> None:

@@ -14,6 +14,8 @@ from rota.jobs import Job, JobStatus, Succeeded, decide_outcome
 from rota.stores.mysql.connections import Session
 from rota.stores.mysql.store import MysqlStore
 from rota.stores.protocol import Cap, DocumentWrite, LeaseRequest
+from rota.stores.sql.lease import LeaseCall
+from rota.stores.sql.server import ServerSession
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -154,8 +156,6 @@ async def test_a_lease_locks_no_job_that_it_does_not_look_at(
     session = Session(connection, 10, 1 << 24)
     await session.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     await session.run("BEGIN")
-    from rota.stores.mysql.lease import LeaseCall
-
     assert len(await LeaseCall(session, take(), NOW).take_in_turns() or ()) == 5
     await asyncio.wait_for(store.insert([a_job(due_at=NOW, priority=10)], NOW), 2)
     assert len(await store.lease(take(limit=40), NOW)) == 40
@@ -181,7 +181,7 @@ async def test_a_lost_lease_neither_extends_nor_completes(store: MysqlStore) -> 
 async def test_work_that_the_server_rolled_back_is_done_again(store: MysqlStore, code: int) -> None:
     tried: list[int] = []
 
-    async def work(_session: Session) -> str:
+    async def work(_session: ServerSession) -> str:
         tried.append(code)
         if len(tried) < 3:
             raise OperationalError(code, "rolled back")
@@ -192,7 +192,7 @@ async def test_work_that_the_server_rolled_back_is_done_again(store: MysqlStore,
 
 
 async def test_work_that_is_rolled_back_again_and_again_is_given_up(store: MysqlStore) -> None:
-    async def work(_session: Session) -> None:
+    async def work(_session: ServerSession) -> None:
         raise OperationalError(1213, "Deadlock found")
 
     with pytest.raises(StoreUnavailableError, match="others were writing") as caught:

@@ -56,7 +56,6 @@ FEW = {
 USES = {
     "mark_due": "jobs_later",
     "next_partition": "COVERING INDEX jobs_in_line ((tenant,queue)>(?,?))",
-    "is_partition_due": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
     "find_due": "COVERING INDEX jobs_in_line (tenant=? AND queue=?)",
     "find_due_of_priority": "COVERING INDEX jobs_in_line (tenant=? AND queue=? AND priority=?)",
     "find_leased": "INDEX jobs_leased",

@@ -1,4 +1,4 @@
-"""Wake-ups between processes, by polling: the servers cannot notify.
+"""Wake-ups between processes, by polling, for servers that cannot notify.
 
 A process that made jobs READY adds a row to a small table once it has committed, one for all that
 it wrote meanwhile. A process in which someone listens reads the new rows several times a second,
@@ -10,6 +10,7 @@ import asyncio
 from asyncio import Event, Task
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -18,10 +19,10 @@ import msgspec
 from rota.errors import StoreError
 from rota.jobs import JobId
 from rota.stores.kernel.unit import Partition
-from rota.stores.mysql.connections import Database, Session
-from rota.stores.mysql.queries import QUERIES
 from rota.stores.protocol import Listener
 from rota.stores.rows import Row
+from rota.stores.sql.server import Database, ServerSession
+from rota.stores.statements import Statements
 from rota.stores.wakeups import EndsPoller, Wakeups, wait_for
 
 POLL_EVERY = 0.1
@@ -40,16 +41,20 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Partition]).decode
 
 
-def encode_places(partitions: Collection[Partition]) -> bytes | None:
-    """The content of a row; None for all partitions."""
-    return _encode(sorted(partitions)) if len(partitions) <= MOST_PLACES else None
+async def announce(
+    session: ServerSession, partitions: Collection[Partition], sender: str = ""
+) -> None:
+    """Add a row about these partitions; without a name, the sender hears of it too."""
+    places = _encode(sorted(partitions)) if len(partitions) <= MOST_PLACES else None
+    await session.write(session.queries.add_wakeup, [(sender, places)])
 
 
 class Notices:
     """Wakes the listeners of this process, and lets other processes know."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, queries: Statements) -> None:
         self._database = database
+        self._queries = queries
         self._wakeups = Wakeups()
         self._ends = EndsPoller(self._wakeups, self._find_unended, POLL_EVERY)
         self._name = token_hex(8)
@@ -102,12 +107,8 @@ class Notices:
     async def _send(self) -> None:
         """Add a row about all that is unsent, until nothing is."""
         while self._unsent:
-            row = (self._name, encode_places(self._unsent))
+            send = partial(announce, partitions=self._unsent, sender=self._name)
             self._unsent = set()
-
-            async def send(session: Session, row: Row = row) -> None:
-                await session.write(QUERIES.add_wakeup, [row])
-
             with suppress(StoreError):  # others look for jobs by themselves
                 await self._database.run(send)
             await wait_for(self._is_closed, SEND_EVERY)
@@ -130,15 +131,15 @@ class Notices:
     async def _read_rows(self) -> list[tuple[str, bytes | None]]:
         """Rows that were not there before. A lower number may be committed after a higher one."""
         after = max(self._seen, default=MOST_ROWS) - MOST_ROWS
-        rows = await self._fetch(QUERIES.read_wakeups, after=after)
+        rows = await self._fetch(self._queries.read_wakeups, after=after)
         new = [(sender, places) for number, sender, places in rows if number not in self._seen]
         self._seen = dict.fromkeys(number for number, _, _ in rows)
         if len(rows) > 2 * MOST_ROWS:
-            await self._fetch(QUERIES.trim_wakeups, before=max(self._seen) - MOST_ROWS)
+            await self._fetch(self._queries.trim_wakeups, before=max(self._seen) - MOST_ROWS)
         return new
 
     async def _find_unended(self, job_ids: Sequence[JobId]) -> list[Row]:
-        return await self._fetch(QUERIES.find_unended, ids=job_ids)
+        return await self._fetch(self._queries.find_unended, ids=job_ids)
 
     async def _fetch(self, statement: str, **values: Any) -> list[Row]:
         return await self._database.run(lambda session: session.fetch(statement, **values))
