@@ -13,7 +13,7 @@ from rota.handle import JobHandle
 from rota.jobs import Job, JobId, make_job_id
 from rota.jobs.fields import read_name
 from rota.session import Session, Sessions, Work
-from rota.task import EnqueueOptions, Task, TaskWithOptions, insert_jobs
+from rota.task import EnqueueOptions, Enqueuer, insert_jobs
 from rota.transactions import take_own
 
 P = ParamSpec("P")
@@ -49,17 +49,14 @@ class Flow:
         """The jobs so far, in the order in which they were added."""
         return [job.id for job in self._jobs]
 
-    def add(
-        self, task: Task[P, R] | TaskWithOptions[P, R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> JobHandle[R]:
+    def add(self, task: Enqueuer[P, R], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Add a job to the flow. Options come from ``task.using(...)``."""
         if self._now is None:
             raise AppUseError("flow.add is for the block of the flow: the flow is not open")
-        if isinstance(task, TaskWithOptions):
-            plain, options = task.task, self._check_options(task.options)
-        else:
-            plain, options = task, self._options
-        self._check_task(plain)
+        self._check_task(task)
+        plain, options = task.task, self._options
+        if task is not plain:
+            options = self._check_options(task.enqueue_options)
         job_id = make_job_id(self._now, self._random + len(self._jobs))
         job = plain.make_job(plain.signature.bind(args, kwargs), options, job_id, self._now)
         if self.name is not None:
@@ -102,12 +99,15 @@ class Flow:
             raise AppUseError("this flow has had its block; make another with app.flow()")
 
     def _check_task(self, task: object) -> None:
-        if not isinstance(task, Task):
+        if not isinstance(task, Enqueuer):
             reason = f"{task!r:.60} is not a task; write flow.add(task, ...) with its arguments"
             raise InvalidInputError(f"task: {reason}", {"field": "task", "reason": reason})
-        if task.sessions.store_url != self._sessions.store_url:
-            where = hide_password(task.sessions.store_url)
-            raise AppUseError(f"{task.name} belongs to an app on {where}, and the flow does not")
+        store_url = task.task.sessions.store_url
+        if store_url != self._sessions.store_url:
+            where = hide_password(store_url)
+            raise AppUseError(
+                f"{task.task.name} belongs to an app on {where}, and the flow does not"
+            )
 
     def _check_options(self, options: EnqueueOptions) -> EnqueueOptions:
         for name in ("key", "within"):

@@ -17,7 +17,7 @@ from rota.bridge import Bridge
 from rota.clock.loop import in_flight
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import AppUseError
-from rota.jobs import JobId, make_job_id
+from rota.jobs import JobId, make_job_id, make_job_ids
 from rota.jobs.fields import RANDOM_BITS
 from rota.rail.jobs import RailContext, RailSettings
 from rota.runtime.wiring import open_clock, open_store
@@ -45,6 +45,12 @@ class Session:
 
     def make_id(self, now: datetime) -> JobId:
         return make_job_id(now, randbits(RANDOM_BITS))
+
+    def make_ids(self, now: datetime, count: int) -> list[JobId]:
+        """As ``make_id``, for jobs that keep their order."""
+        if count == 1:  # takes a third of the time
+            return [self.make_id(now)]
+        return make_job_ids(now, randbits(RANDOM_BITS), count)
 
     def as_rail(self, tenant: str) -> RailContext:
         """The same for the functions that act on a tenant's jobs."""

@@ -8,7 +8,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from types import UnionType
-from typing import Any, NamedTuple, Never, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    Never,
+    NoReturn,
+    ParamSpec,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import ValidationError, convert
@@ -25,10 +36,13 @@ _encode = msgspec.json.Encoder().encode
 _encode_result = msgspec.json.Encoder(order="deterministic").encode
 _UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
+P = ParamSpec("P")
 
-class Arguments(msgspec.Struct, frozen=True, gc=False):
-    """The payload of a call, and the jobs whose outputs it contains, by position."""
 
+class Call(msgspec.Struct, Generic[P], frozen=True, eq=False, gc=False):
+    """A validated call of a task: its payload, and the jobs whose outputs it holds, by position."""
+
+    kind: str
     payload: dict[str, Any]
     outputs: tuple[JobId, ...] = ()
 
@@ -83,8 +97,8 @@ class TaskSignature:
             return False
         return True
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-        """The payload of a call. InvalidArgumentsError names the argument that is not valid."""
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call[Any]:
+        """The validated call. InvalidArgumentsError names the argument that is not valid."""
         if self._hints is None:
             self.check()
         given = kwargs if not args and self._names.issuperset(kwargs) else self._match(args, kwargs)
@@ -97,7 +111,7 @@ class TaskSignature:
         except ValidationError as error:
             raise self._refuse(str(error), given) from error
         try:
-            return Arguments(read_encoded_payload(encoded))
+            return Call(self.name, read_encoded_payload(encoded))
         except InvalidJobError as error:
             raise self._blame(given, error) from error
 
@@ -203,7 +217,7 @@ class TaskSignature:
             given[name] = value
         return given
 
-    def _bind_outputs(self, given: Mapping[str, Any]) -> Arguments:
+    def _bind_outputs(self, given: Mapping[str, Any]) -> Call[Any]:
         """Validate the arguments without outputs now; the others are validated before the run."""
         encoder = OutputEncoder()
         try:
@@ -217,7 +231,7 @@ class TaskSignature:
             elif self._parameters[name].default is Parameter.empty:
                 raise InvalidArgumentsError(self.name, name, "is missing")
         try:
-            return Arguments(read_payload(shorten(payload)), encoder.job_ids)
+            return Call(self.name, read_payload(shorten(payload)), encoder.job_ids)
         except InvalidJobError as error:
             raise self._blame(given, error) from error
 

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from secrets import randbits
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
@@ -24,10 +23,8 @@ from rota.jobs import (
     JobStatus,
     RetryPolicy,
     admit_job,
-    make_job_ids,
 )
 from rota.jobs.fields import (
-    RANDOM_BITS,
     read_flag,
     read_id,
     read_instant,
@@ -49,8 +46,7 @@ from rota.schedule import (
     read_rule,
 )
 from rota.session import Session, Sessions
-from rota.session import Work as SessionWork
-from rota.signature import Arguments, TaskSignature, refuse_declaration
+from rota.signature import Call, TaskSignature, refuse_declaration
 from rota.stores.protocol import Inserted
 from rota.transactions import find_connection, take_own
 from rota.unique import digest_job, insert_unique
@@ -102,17 +98,105 @@ class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
 _NO_OPTIONS = EnqueueOptions()
 
 
-class Call(Generic[P]):
-    """The arguments of one call, validated, for ``enqueue_many``."""
+class Enqueuer(Generic[P, R]):
+    """Creates jobs of a task, with the options of one enqueue."""
 
-    __slots__ = ("arguments", "kind")
+    __slots__ = ("enqueue_options", "task")
 
-    def __init__(self, kind: str, arguments: Arguments) -> None:
-        self.kind = kind
-        self.arguments = arguments
+    def __init__(self, task: "Task[P, R]", enqueue_options: EnqueueOptions) -> None:
+        self.task = task
+        self.enqueue_options = enqueue_options
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Validate the arguments, and create a job that calls the function with them."""
+        (handle,) = await self._create([self.task.signature.bind(args, kwargs)])
+        return handle
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """As ``enqueue``; blocks the thread."""
+        call = self.task.signature.bind(args, kwargs)
+        known = self._insert_here(call)
+        if known is not None:
+            return known
+        (handle,) = self._create_sync([call])
+        return handle
+
+    async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
+        """Create a job for each call made by ``task.call(...)``: all of them or none."""
+        return await self._create(self._read_calls(calls))
+
+    def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
+        """As ``enqueue_many``; blocks the thread."""
+        return self._create_sync(self._read_calls(calls))
+
+    async def _create(self, calls: Sequence[Call[P]]) -> list[JobHandle[R]]:
+        sessions, within = self.task.sessions, self.enqueue_options.within
+        session = sessions.current()
+        if session is not None:
+            return await self._insert(session, calls, take_own(within))
+        if within is not None:  # a transaction belongs to its event loop
+            raise AppUseError(
+                "within= needs the app to be open in this event loop; write: async with app"
+            )
+        return await sessions.run(lambda session: self._insert(session, calls, None))
+
+    def _create_sync(self, calls: Sequence[Call[P]]) -> list[JobHandle[R]]:
+        within = take_own(self.enqueue_options.within)
+        return self.task.sessions.run_sync(lambda session: self._insert(session, calls, within))
+
+    def _read_calls(self, calls: Iterable[Call[P]]) -> list[Call[P]]:
+        bound, kind = list(calls), self.task.name
+        for call in bound:
+            if type(call) is not Call or call.kind != kind:
+                raise InvalidInputError(
+                    f"calls: {call!r:.60} is not a call of {kind}; write "
+                    f"{self.task.__name__}.call(...)",
+                    {"field": "calls"},
+                )
+        return bound
+
+    def _insert_here(self, call: Call[P]) -> JobHandle[R] | None:
+        """Create one job in the caller's own thread; None if that takes the event loop."""
+        task, options = self.task, self.enqueue_options
+        if task.options.unique or options.within is not None:
+            return None
+        found = task.sessions.find_blocking()
+        if found is None:
+            return None
+        session, store = found
+        now = session.clock.now()
+        job = task.make_job(call, options, session.make_id(now), now)
+        return task.handle(job.id, tenant=job.tenant) if store.insert_here(job, now) else None
+
+    async def _insert(
+        self, session: Session, calls: Sequence[Call[P]], within: Any
+    ) -> list[JobHandle[R]]:
+        task, options, now = self.task, self.enqueue_options, session.clock.now()
+        ids = session.make_ids(now, len(calls))
+        jobs = [
+            task.make_job(call, options, job_id, now)
+            for call, job_id in zip(calls, ids, strict=True)
+        ]
+        if task.options.unique:
+            inserted = [await self._insert_unique(session, job, within) for job in jobs]
+        else:
+            inserted = await insert_jobs(session, jobs, now, within)
+        sessions, signature, tenant = task.sessions, task.signature, options.tenant
+        return [JobHandle(sessions, signature, each.job.id, tenant) for each in inserted]
+
+    async def _insert_unique(self, session: Session, job: Job, within: Any) -> Inserted:
+        unique = self.task.options.unique
+        key = digest_job(job, unique if isinstance(unique, tuple) else None)
+        return await insert_unique(session, job, key, await find_connection(within))
 
 
-class Task(Generic[P, R]):
+class TaskWithOptions(Enqueuer[P, R]):
+    """A task, and the options of one enqueue."""
+
+    __slots__ = ()
+
+
+class Task(Enqueuer[P, R]):
     """A function whose calls can be enqueued. Calling the task runs the function itself."""
 
     def __init__(
@@ -122,12 +206,12 @@ class Task(Generic[P, R]):
         options: TaskOptions,
         sessions: Sessions,
     ) -> None:
+        super().__init__(self, _NO_OPTIONS)
         self.function = function
         self.name = name
         self.options = options
         self.signature = TaskSignature(function, name, keeps_result=options.keep_result)
         self.sessions = sessions
-        self._plain: TaskWithOptions[P, R] = TaskWithOptions(self, _NO_OPTIONS)
         self._template: tuple[EnqueueOptions | None, Any] = (None, None)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)
@@ -143,25 +227,9 @@ class Task(Generic[P, R]):
     def queue(self) -> str:
         return self.options.queue
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Validate the arguments, and create a job that calls the function with them."""
-        return await self._plain.enqueue(*args, **kwargs)
-
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """As ``enqueue``; blocks the thread."""
-        return self._plain.enqueue_sync(*args, **kwargs)
-
-    async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
-        """Create a job for each call made by ``task.call(...)``: all of them or none."""
-        return await self._plain.enqueue_many(calls)
-
-    def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
-        """As ``enqueue_many``; blocks the thread."""
-        return self._plain.enqueue_many_sync(calls)
-
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[P]:
         """The arguments of one call, validated, for ``enqueue_many``."""
-        return Call(self.name, self.signature.bind(args, kwargs))
+        return self.signature.bind(args, kwargs)
 
     def using(
         self,
@@ -261,7 +329,7 @@ class Task(Generic[P, R]):
         return JobHandle(self.sessions, self.signature, job_id, tenant)
 
     def make_job(
-        self, arguments: Arguments, options: EnqueueOptions, job_id: JobId, now: datetime
+        self, call: Call[Any], options: EnqueueOptions, job_id: JobId, now: datetime
     ) -> Job:
         """The job of one call. Its arguments and its options have been validated."""
         known = self._template
@@ -269,19 +337,19 @@ class Task(Generic[P, R]):
         job = replace(
             template,
             id=job_id,
-            payload=arguments.payload,
+            payload=call.payload,
             due_at=options.due_at(now),
             created_at=now,
             updated_at=now,
         )
-        if not (arguments.outputs or options.after):
+        if not (call.outputs or options.after):
             return job
-        if not arguments.outputs and may_hold_outputs(msgspec.json.encode(arguments.payload)):
+        if not call.outputs and may_hold_outputs(msgspec.json.encode(call.payload)):
             raise InvalidArgumentsError(
                 self.name, None, f"the key {OUTPUT!r} stands for outputs; name it differently"
             )
         # Set here: the limit of 50 is one of requests, not of flows.
-        dependencies = tuple(dict.fromkeys((*arguments.outputs, *options.after)))
+        dependencies = tuple(dict.fromkeys((*call.outputs, *options.after)))
         return replace(job, dependencies=dependencies, status=JobStatus.PENDING)
 
     def _make_template(self, options: EnqueueOptions, job_id: JobId, now: datetime) -> Job:
@@ -379,117 +447,6 @@ def run_and_forget(found: Any, context: Context) -> Any:
 def _as_encoded(returned: Any) -> bytes | None:
     """What a child process returned is JSON already."""
     return cast("bytes | None", returned)
-
-
-class TaskWithOptions(Generic[P, R]):
-    """A task, and the options of one enqueue."""
-
-    __slots__ = ("options", "task")
-
-    def __init__(self, task: Task[P, R], options: EnqueueOptions) -> None:
-        self.task = task
-        self.options = options
-
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """As ``Task.enqueue``, with these options."""
-        arguments = self.task.signature.bind(args, kwargs)
-        self._check_within()
-        session = self._sessions.current()
-        if session is not None and self._is_plain:
-            return await self._insert_one(session, arguments)
-        (handle,) = await self._sessions.run(self._inserting([arguments]))
-        return handle
-
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """As ``enqueue``; blocks the thread."""
-        arguments = self.task.signature.bind(args, kwargs)
-        known = self._insert_here(arguments)
-        if known is not None:
-            return known
-        (handle,) = self._sessions.run_sync(self._inserting([arguments]))
-        return handle
-
-    async def enqueue_many(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
-        """As ``Task.enqueue_many``, with these options."""
-        bound = self._read_calls(calls)
-        self._check_within()
-        return await self._sessions.run(self._inserting(bound))
-
-    def enqueue_many_sync(self, calls: Iterable[Call[P]]) -> list[JobHandle[R]]:
-        """As ``enqueue_many``; blocks the thread."""
-        bound = self._read_calls(calls)
-        return self._sessions.run_sync(self._inserting(bound))
-
-    @property
-    def _sessions(self) -> Sessions:
-        return self.task.sessions
-
-    def _check_within(self) -> None:
-        """A transaction belongs to its event loop, so the app must be open there."""
-        if self.options.within is not None and self.task.sessions.current() is None:
-            raise AppUseError(
-                "within= needs the app to be open in this event loop; write: async with app"
-            )
-
-    def _read_calls(self, calls: Iterable[Call[P]]) -> list[Arguments]:
-        bound: list[Arguments] = []
-        for call in calls:
-            known: object = call
-            if not isinstance(known, Call) or known.kind != self.task.name:
-                raise InvalidInputError(
-                    f"calls: {call!r:.60} is not a call of {self.task.name}; write "
-                    f"{self.task.__name__}.call(...)",
-                    {"field": "calls"},
-                )
-            bound.append(call.arguments)
-        return bound
-
-    def _insert_here(self, arguments: Arguments) -> JobHandle[R] | None:
-        """Create one job in the caller's own thread; None if that takes the event loop."""
-        found = self._sessions.find_blocking() if self._is_plain else None
-        if found is None:
-            return None
-        session, store = found
-        now = session.clock.now()
-        job = self.task.make_job(arguments, self.options, session.make_id(now), now)
-        return self.task.handle(job.id, tenant=job.tenant) if store.insert_here(job, now) else None
-
-    async def _insert_one(self, session: Session, arguments: Arguments) -> JobHandle[R]:
-        now = session.clock.now()
-        job = self.task.make_job(arguments, self.options, session.make_id(now), now)
-        (inserted,) = await session.store.insert([job], now)
-        return self.task.handle(inserted.job.id, tenant=job.tenant)
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether a job is new whatever else exists, and commits by itself."""
-        return not self.task.options.unique and self.options.within is None
-
-    def _inserting(self, calls: Sequence[Arguments]) -> SessionWork[list[JobHandle[R]]]:
-        """What creates the jobs, in any thread."""
-        within = take_own(self.options.within)
-        return lambda session: self._insert(session, calls, within)
-
-    async def _insert(
-        self, session: Session, calls: Sequence[Arguments], within: Any
-    ) -> list[JobHandle[R]]:
-        now = session.clock.now()
-        ids = make_job_ids(now, randbits(RANDOM_BITS), len(calls))
-        jobs = [
-            self.task.make_job(arguments, self.options, job_id, now)
-            for arguments, job_id in zip(calls, ids, strict=True)
-        ]
-        if self.task.options.unique:
-            inserted = [await self._insert_unique(session, job, within) for job in jobs]
-        else:
-            inserted = await insert_jobs(session, jobs, now, within)
-        tenant = self.options.tenant
-        return [self.task.handle(each.job.id, tenant=tenant) for each in inserted]
-
-    async def _insert_unique(self, session: Session, job: Job, within: Any) -> Inserted:
-        unique = self.task.options.unique
-        key = digest_job(job, unique if isinstance(unique, tuple) else None)
-        return await insert_unique(session, job, key, await find_connection(within))
 
 
 async def insert_jobs(

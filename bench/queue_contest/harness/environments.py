@@ -67,17 +67,10 @@ class Environments:
             self._make_python(name)
 
     def command(self, environment: str, program: str) -> list[str]:
-        """What runs a program of ``peers``."""
+        """What runs a program of the working directory's ``peers``; a verb is added."""
         if environment in NODE_PACKAGES:
             return ["node", str(PEERS / program)]
-        module = f"bench.queue_contest.peers.{program}"
-        return [str(self._interpreter(environment)), "-m", module]
-
-    def command_of_turns(self, environment: str, program: str) -> list[str]:
-        """What runs a program of the working directory's ``peers`` that enqueues in turns."""
-        if environment in NODE_PACKAGES:
-            return [*self.command(environment, program), "turns"]
-        return [str(self._interpreter(environment)), str(PEERS / "turns.py"), program]
+        return [str(self._interpreter(environment)), str(PEERS / "start.py"), program]
 
     def pending_checks(self, checkout: Path) -> dict[str, str]:
         """By store, how another checkout of Rota asks whether a job is unfinished."""

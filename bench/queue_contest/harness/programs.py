@@ -38,7 +38,6 @@ class Entry:
         self._folder = folder
         self._home = contestant.checkout or ROOT
         self._command = environments.command(contestant.environment, contestant.program)
-        self._turns = environments.command_of_turns(contestant.environment, contestant.program)
         self._variables = _variables(
             contestant, place, environments.modules(contestant.environment), folder
         )
@@ -79,7 +78,7 @@ class Entry:
     def enqueuer(self) -> Iterator["Enqueuer"]:
         """A process that is connected and waits for its turns."""
         with (self._folder / "log").open("w+") as log:
-            process = self._start(self._turns, log)
+            process = self._start([*self._command, "turns"], log)
             try:
                 yield Enqueuer(process, Path(log.name))
             finally:

@@ -84,7 +84,7 @@ async function takeTurn(seconds, add) {
   return { count, seconds: elapsed, cpu: (user + system) / 1e6 };
 }
 
-// As turns.py does: after `ready`, each line on standard input is a turn, a number of seconds.
+// As start.py does: after `ready`, each line on standard input is a turn, a number of seconds.
 async function takeTurns(add) {
   for (let number = 0; number < 50; number++) await add(PAYLOAD);
   console.log('ready');

@@ -1,7 +1,7 @@
 """What every contestant written in Python is built on: payload, counting handler, command line.
 
 A contestant's program is run with a verb and numbers: ``prepare``, ``bulk COUNT``,
-``feed COUNT RATE`` and ``work``; ``turns.py`` calls its ``enqueue``. Where it finds its store and
+``feed COUNT RATE`` and ``work``; ``start.py`` calls its ``enqueue``. Where it finds its store and
 which settings it has to use comes from the environment. The timed verbs print their own seconds, so
 that starting an interpreter is never measured.
 """

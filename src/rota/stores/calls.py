@@ -3,7 +3,7 @@
 import asyncio
 from asyncio import Future, Task, get_running_loop
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -32,24 +32,27 @@ class Calls:
         if asyncio.current_task() in self._running:  # within a call that runs to its end anyway
             return await work()
         answer: Future[Result] = get_running_loop().create_future()
-        task = self._start(_answer(work, answer))
-        task.add_done_callback(lambda _: answer.cancel())  # perhaps cancelled before it began
+
+        def end(task: "Task[Any]") -> None:
+            self._running.discard(task)
+            answer.cancel()  # perhaps it was cancelled before it began
+
+        task = asyncio.create_task(_answer(work, answer))
+        self._running.add(task)
+        task.add_done_callback(end)
         return await answer
 
     def start(self, work: Callable[[], Awaitable[Result]]) -> "Task[Result]":
         """Do ``work`` beside the caller."""
-        return self._start(_carry_out(work))
+        task = asyncio.create_task(_carry_out(work))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
 
     async def finish(self) -> None:
         """Wait until no call is running."""
         while self._running:
             await asyncio.wait(self._running)
-
-    def _start(self, call: Coroutine[Any, Any, Result]) -> "Task[Result]":
-        task = asyncio.create_task(call)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
 
 
 async def _carry_out(work: Callable[[], Awaitable[Result]]) -> Result:

@@ -19,14 +19,20 @@ from bench.queue_contest.turns import take_turns
 
 OLD_CONTESTANT = """
 import asyncio, sys
-async def perform(contestant, verb, numbers): raise SystemExit("it knows nothing of turns")
-def main(contestant): asyncio.run(perform(contestant, sys.argv[1], []))
+async def perform(contestant, verb, numbers):
+    assert verb == "bulk", "it knows nothing of turns"
+    await contestant.connect()
+    await contestant.bulk(*numbers)
+def main(contestant): asyncio.run(perform(contestant, sys.argv[1], [int(n) for n in sys.argv[2:]]))
 """
 OLD_PROGRAM = """
+import gc
 from bench.queue_contest.peers.contestant import main
 class OnOld:
-    async def connect(self): pass
+    async def connect(self):
+        self._garbage = [[] for _ in range(10_000)]
     async def enqueue(self, count): pass
+    async def bulk(self, count): print(count, gc.get_count()[0] < 1_000, gc.get_count()[1:])
 if __name__ == "__main__": main(OnOld())
 """
 
@@ -96,20 +102,28 @@ def test_what_drifts_more_slowly_than_a_round_cancels_out() -> None:
     assert [round(each, 6) for each in (ratio.value, ratio.low, ratio.high)] == [1.1, 1.1, 1.1]
 
 
-def test_a_program_of_another_checkout_takes_turns_it_does_not_know_of(tmp_path: Path) -> None:
-    peers = tmp_path / "bench/queue_contest/peers"
+def run_old_program(folder: Path, *arguments: str) -> list[str]:
+    peers = folder / "bench/queue_contest/peers"
     peers.mkdir(parents=True)
     (peers / "contestant.py").write_text(OLD_CONTESTANT)
     (peers / "on_old.py").write_text(OLD_PROGRAM)
     done = subprocess.run(
-        [sys.executable, str(PEERS / "turns.py"), "on_old"],
-        cwd=tmp_path,
+        [sys.executable, str(PEERS / "start.py"), "on_old", *arguments],
+        cwd=folder,
         input="0.01\n0.01\n",
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    ready, *turns = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_a_program_of_another_checkout_takes_turns_it_does_not_know_of(tmp_path: Path) -> None:
+    ready, *turns = run_old_program(tmp_path, "turns")
     assert ready == "ready"
     assert [json.loads(turn)["count"] > 0 for turn in turns] == [True, True]
+
+
+def test_what_the_start_has_left_behind_is_collected_before_a_verb_is_timed(tmp_path: Path) -> None:
+    assert run_old_program(tmp_path, "bulk", "500") == ["500 True (0, 0)"]

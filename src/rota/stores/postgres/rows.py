@@ -33,6 +33,8 @@ _PLAIN = (
     *("attempt_count", "loss_count", "last_token", "last_error", "ending", "deferral"),
 )
 _bodies = BodyCodec((*_PLAIN, "lease", "completion"))
+# A member of an enumeration takes longer to look up than the rest of a check.
+_READY, _RUNNING = JobStatus.READY, JobStatus.RUNNING
 _STATUSES: Mapping[str, JobStatus] = {str(status): status for status in JobStatus}
 _ENDINGS: Mapping[str, Ending] = {str(ending): ending for ending in Ending}
 _encode = msgspec.json.Encoder().encode
@@ -92,9 +94,9 @@ def encode_attempt(attempt: Attempt) -> str:
 
 
 def encode_jobs(
-    jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId] = ()
+    jobs: Sequence[Job], bodies: Sequence[str], awaited: Collection[JobId]
 ) -> list[Any]:
-    """The columns that ``insert_jobs`` takes; ``awaited`` jobs have dependents.
+    """The columns that ``insert_missing`` takes; ``awaited`` jobs have dependents.
 
     A column of usual values stays empty, and one of equal values holds one: the statement fills
     them in. Most of the time of an insert goes into encoding every single value.
@@ -180,7 +182,7 @@ def decode_jobs(rows: Iterable[Row]) -> Decoded:
 def is_fresh(job: Job) -> bool:
     """Whether the job has only just been made, and depends on no other."""
     return (
-        job.status is JobStatus.READY
+        job.status is _READY
         and not (job.dependencies or job.attempt_count or job.loss_count or job.last_token)
         and job.last_error is None
         and not (job.lease or job.ending or job.deferral)
@@ -194,24 +196,17 @@ def encode_fresh(job: Job) -> tuple[Any, ...]:
     return (*place, digest_identity(identity_of(job)), recurs(job), encode_body(job))
 
 
-def encode_all_fresh(jobs: Sequence[Job], bodies: Sequence[str]) -> list[Any]:
-    """As ``encode_jobs``, for jobs that have only just been made and have no keys.
-
-    A bulk insert of 500 takes 5 % less time.
-    """
-    created = [job.created_at for job in jobs]
-    return [
+def encode_all_fresh(jobs: Sequence[Job], bodies: Sequence[str]) -> tuple[Any, ...]:
+    """The columns that ``insert_jobs`` takes."""
+    return (
         ",".join([job.id for job in jobs]),
         BETWEEN_BODIES.join(bodies),
-        *([], [], _unless_same([job.due_at for job in jobs], created)),
-        *([], [], [], [], [], [], [], []),
-        _unless_all([recurs(job) for job in jobs], None),
-        *([], [], []),
         once_if_same([job.tenant for job in jobs]),
         once_if_same([job.queue for job in jobs]),
         once_if_same([job.priority for job in jobs]),
-        once_if_same(created),
-    ]
+        once_if_same([job.due_at for job in jobs]),
+        once_if_same([job.created_at for job in jobs]),
+    )
 
 
 class Leases(dict[int, Lease]):
@@ -261,7 +256,7 @@ def _decode_leased(row: Row, leases: Leases) -> Job:
         tenant=tenant,
         queue=queue,
         priority=priority,
-        status=JobStatus.RUNNING,
+        status=_RUNNING,
         due_at=in_calendar(due_at),
         created_at=in_calendar(created_at),
         updated_at=lease.taken_at,

@@ -103,8 +103,12 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
         return self.uses_native_paths and all(map(is_fresh, jobs))
 
     async def _insert_new(self, jobs: Sequence[Job], now: datetime) -> bool:
-        with self._notices.notify_within(jobs) as notice:
+        notice = self._notices.notify_within(jobs)
+        try:
             is_new = await self._run(lambda session: unit.insert_new(session, jobs, now, notice))
+        finally:
+            if notice is not None:
+                self._notices.pace.end()
         if is_new:
             partitions = {(job.tenant, job.queue) for job in jobs}
             self._notices.notify(partitions, is_sent=notice is not None)

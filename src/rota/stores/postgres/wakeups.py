@@ -12,8 +12,8 @@ and for callers that await the end of jobs the store asks several times a second
 
 import asyncio
 from asyncio import Event, Task, get_running_loop
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
@@ -112,22 +112,21 @@ class CommitPace:
     def __init__(self) -> None:
         self.left_out_count = 0
         self._is_taken = False
+        self._started_at = 0.0
         self._average = 0.0
 
-    @contextmanager
-    def try_within(self, *, is_quiet: bool) -> Iterator[bool]:
-        """Whether to notify within the commit that happens inside the context."""
+    def try_within(self, *, is_quiet: bool) -> bool:
+        """Whether to notify within the commit that begins now; ``end`` it then."""
         if not is_quiet or self._is_taken or self.left_out_count:
             self.left_out_count = max(0, self.left_out_count - 1)
-            yield False
-            return
-        read_time = get_running_loop().time
-        self._is_taken, started_at = True, read_time()
-        try:
-            yield True
-        finally:
-            self._is_taken = False
-            self.note(read_time() - started_at)
+            return False
+        self._is_taken, self._started_at = True, get_running_loop().time()
+        return True
+
+    def end(self) -> None:
+        """The commit that notifies is over."""
+        self._is_taken = False
+        self.note(get_running_loop().time() - self._started_at)
 
     def note(self, seconds: float) -> None:
         """Record how long a commit took. A slow disk makes a few slow commits; contention, many."""
@@ -249,15 +248,14 @@ class Notices:
                 )
             yield listener
 
-    @contextmanager
-    def notify_within(self, jobs: Sequence[Job]) -> Iterator[tuple[str, str] | None]:
-        """Channel and message for the statement that stores one job; None to notify afterwards."""
-        if len(jobs) != 1:
-            yield None
-            return
-        with self.pace.try_within(is_quiet=self.sending is None) as is_within:
-            place = (jobs[0].queue, jobs[0].tenant)
-            yield (self.channel, _write_about_one(self._name, place)) if is_within else None
+    def notify_within(self, jobs: Sequence[Job]) -> tuple[str, str] | None:
+        """Channel and message for the statement that stores one job; None to notify afterwards.
+
+        With them, ``pace.end`` follows the statement.
+        """
+        if len(jobs) != 1 or not self.pace.try_within(is_quiet=self.sending is None):
+            return None
+        return self.channel, _write_about_one(self._name, (jobs[0].queue, jobs[0].tenant))
 
     def notify(self, partitions: Collection[Partition], *, is_sent: bool = False) -> None:
         """Jobs there are READY, or due at another time, and that is committed."""

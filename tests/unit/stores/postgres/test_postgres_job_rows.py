@@ -15,6 +15,7 @@ from rota.stores.postgres.rows import (
     known_ids,
 )
 from rota.stores.postgres.store import PostgresStore
+from rota.stores.protocol import LeaseRequest
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -50,7 +51,7 @@ async def test_every_field_comes_back_beside_jobs_that_are_as_usual(store: Postg
 
 def test_columns_in_which_all_is_as_usual_stay_empty_and_what_is_the_same_is_said_once() -> None:
     jobs = [a_job(), a_job(queue="x")]
-    columns = encode_jobs(jobs, ["{}", "{}"])
+    columns = encode_jobs(jobs, ["{}", "{}"], ())
     assert columns[:2] == [f"{jobs[0].id},{jobs[1].id}", f"{{}}{BETWEEN_BODIES}{{}}"]
     assert [len(column) for column in columns[2:]] == [*[0] * 15, 1, 2, 1, 1]
     assert encode_jobs(jobs, ["{}", "{}"], {jobs[1].id})[3] == [False, True]
@@ -84,6 +85,27 @@ async def test_jobs_that_differ_from_the_usual_are_stored_beside_usual_ones(
     await store.insert([odd, a_job(**{**usual, **fields})], NOW)
     assert await store.get("default", [job.id for job in alike]) == {job.id: job for job in alike}
     assert await store.get(odd.tenant, [odd.id]) == {odd.id: odd}
+
+
+async def test_new_jobs_that_are_stored_together_may_differ_in_every_column(
+    store: PostgresStore,
+) -> None:
+    usual = {"created_at": NOW, "updated_at": NOW, "due_at": NOW}
+    places: list[dict[str, Any]] = [
+        {},
+        {"queue": "x"},
+        {"tenant": "x"},
+        {"priority": 9},
+        {"due_at": NOW + HOUR},
+        {"created_at": NOW - HOUR, "updated_at": NOW - HOUR},
+        {"label": "new", "payload": {"a": [1, "\x1e,"]}},
+    ]
+    jobs = [a_job(**{**usual, **place}) for place in places]
+    await store.insert(jobs, NOW)
+    for job in jobs:
+        assert await store.get(job.tenant, [job.id]) == {job.id: job}
+    due = await store.lease(LeaseRequest(worker="w", limit=10, lease_for=HOUR), NOW)
+    assert {job.id for job in due} == {job.id for job in jobs if job.due_at <= NOW}
 
 
 async def test_of_jobs_that_are_alike_none_is_kept_when_one_exists(store: PostgresStore) -> None:
