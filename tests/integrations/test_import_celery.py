@@ -18,7 +18,7 @@ from celery.schedules import crontab, maybe_schedule
 from packaging.version import Version
 
 from rota.cli.import_celery import read_celery
-from rota.cli.import_report import compare, find_window, list_ours, write_program
+from rota.cli.imports import compare, find_window, list_ours, write_program
 from rota.cli.import_rule import Imported, ImportedSchedule
 
 PROJECT = Path(__file__).parent / "celery_project"

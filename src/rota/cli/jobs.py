@@ -8,14 +8,6 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.auth.masking import mask_secrets
-from rota.cli.arguments import (
-    check_ids,
-    format_instant,
-    given,
-    read_duration,
-    read_json,
-    read_moment,
-)
 from rota.cli.commands import BULK
 from rota.cli.job_tables import (
     describe_progress,
@@ -37,9 +29,15 @@ from rota.cli.options import (
     OfQueueOption,
     StateOption,
     WhyOption,
+    check_ids,
     flag,
+    format_instant,
+    given,
     join_query,
     number,
+    read_duration,
+    read_json,
+    read_moment,
     value,
 )
 from rota.cli.output import describe_replacements, print_facts, show_text

@@ -8,8 +8,16 @@ from typing import Any
 
 from cyclopts import Parameter
 
-from rota.cli.arguments import ChosenZone, choose_zone, format_instant, read_instant
-from rota.cli.options import FoldOption, FromOption, GapOption, ZoneOption
+from rota.cli.options import (
+    ChosenZone,
+    FoldOption,
+    FromOption,
+    GapOption,
+    ZoneOption,
+    choose_zone,
+    format_instant,
+    read_instant,
+)
 from rota.cli.output import Row, Terminal, format_duration, print_table
 from rota.triggers.dst_notes import AskedFor, DstNotes, Skipped, annotate, describe_change
 from rota.triggers.zone import Fold, Gap

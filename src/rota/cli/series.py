@@ -7,15 +7,6 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import (
-    check_argument,
-    choose_zone,
-    format_instant,
-    given,
-    read_duration,
-    read_json,
-    read_moment,
-)
 from rota.cli.options import (
     DryRunOption,
     LimitOption,
@@ -24,8 +15,15 @@ from rota.cli.options import (
     WhyOption,
     ZoneOption,
     bounds,
+    check_argument,
+    choose_zone,
     flag,
+    format_instant,
+    given,
     number,
+    read_duration,
+    read_json,
+    read_moment,
     value,
 )
 from rota.cli.output import (

@@ -12,8 +12,7 @@ from urllib.parse import quote
 from cyclopts import Parameter
 
 from rota.auth.tokens import Secret
-from rota.cli.arguments import ChosenZone, choose_zone, open_input
-from rota.cli.options import ZoneOption, value
+from rota.cli.options import ChosenZone, ZoneOption, choose_zone, open_input, value
 from rota.cli.output import Output, Row, Viewer, count_of, print_table
 from rota.errors import (
     InvalidInputError,

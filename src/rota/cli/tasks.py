@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import ask_about
-from rota.cli.options import WhyOption, bounds, flag, value
+from rota.cli.options import WhyOption, ask_about, bounds, flag, value
 from rota.cli.output import (
     NOTHING,
     GivenTerminal,

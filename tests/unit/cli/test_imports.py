@@ -14,14 +14,14 @@ from tests.unit.cli.conftest import RunRota
 from rota.cli.import_apscheduler import read_apscheduler
 from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
-from rota.cli.import_report import (
+from rota.cli.import_rule import Imported, ImportedSchedule
+from rota.cli.imports import (
     Difference,
     check_rules,
     compare,
     list_ours,
     write_program,
 )
-from rota.cli.import_rule import Imported, ImportedSchedule
 from rota.errors import InvalidInputError
 from rota.jobs import Recurrence, make_trigger
 from rota.schedules import DeclaredSchedule
