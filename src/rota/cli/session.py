@@ -69,7 +69,7 @@ class Target(NamedTuple):
 
         if self.is_server:
             return ServerAddress(url=self.url, token=self.token)
-        return StoreAddress(url=self.url, tenant=self.tenant, who=name_user())
+        return StoreAddress(url=self.url, tenant=self.tenant, who=name_user(), checks_payloads=True)
 
 
 @Parameter(name="*", group="Where")

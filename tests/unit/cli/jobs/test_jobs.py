@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from tests.unit.cli.conftest import NOW, Outcome, RunRota
 
-from rota import Worker, open_store
+from rota import Rota, Worker, open_store
+from rota.clock.system import SystemClock
 from rota.testing import VirtualClock
 from rota.worker import Context
 
@@ -31,6 +32,36 @@ def test_a_job_is_created_and_shown(rota: RunRota) -> None:
     assert "Run at   Fri 2027-03-26 12:02:00 GMT (in 1m 30s)" in lines
     assert 'Payload  {"n": 1}' in lines
     assert "Tries    0 of 3 failed" in lines
+
+
+async def declare_report() -> None:
+    """An app is served on the default store, and then gone."""
+    app = Rota("sqlite:///rota.db")
+
+    @app.task(name="report.send")
+    async def send(day: str, pages: int = 1) -> None:
+        """Print."""
+
+    async with await open_store("sqlite:///rota.db") as store, app.serving(store, SystemClock()):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ("{}", "payload.day is missing"),
+        ('{"day": "mon", "page": 2}', "payload.page is not known; known are: day, pages"),
+        ('{"day": "mon", "pages": "two"}', "payload.pages must be an integer, got 'two'"),
+    ],
+)
+def test_a_payload_is_checked_by_what_an_app_has_stored_about_its_kind(
+    rota: RunRota, payload: str, message: str
+) -> None:
+    asyncio.run(declare_report())
+    refused = rota("jobs", "create", "report.send", "--payload", payload)
+    assert (refused.status, refused.err) == (2, f"error: {message}\n")
+    assert rota("jobs", "list", "--json").document["items"] == []
+    assert rota("jobs", "create", "report.send", "--payload", '{"day": "mon"}').status == 0
 
 
 def test_an_ended_job_is_shown_with_its_removal(rota: RunRota, created: Create) -> None:
