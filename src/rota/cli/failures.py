@@ -175,6 +175,8 @@ async def _carry_out(client: Client, plan: dict[str, Any], why: str | None) -> A
 def _describe(answer: dict[str, Any]) -> list[str]:
     if not answer["is_dry_run"]:
         return [*describe_replacements(answer), _count(answer)]
+    if not answer["job_ids"]:
+        return ["No dead letter matches: nothing to retry."]
     dead, blocked = len(answer["job_ids"]), len(answer["dependent_ids"])
     more = "; there are more" if answer["has_more"] else ""
     freed = f", and {blocked} that {'was' if blocked == 1 else 'were'} blocked" if blocked else ""

@@ -124,7 +124,7 @@ def _write(path: Path, program: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(program)
     except FileExistsError as error:
-        reason = f"{path} exists; choose another file with --out"
+        reason = f"{path} exists: name another file with --out, or print the program with --out -"
         raise InvalidInputError(reason, {"field": "--out"}) from error
     except OSError as error:
         raise invalid("--out", f"cannot be written: {error}") from error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -36,7 +37,13 @@ class ChosenZone(msgspec.Struct, frozen=True):
 def choose_zone(name: str | None) -> ChosenZone:
     """The zone of that name; without one the host's, or UTC when the host's has no name."""
     if name is not None:
-        return ChosenZone(load_zone(name), "given")
+        try:
+            return ChosenZone(load_zone(name), "given")
+        except InvalidZoneError as error:
+            near = get_close_matches(name, available_timezones(), n=1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            error.add_note(f"--zone takes an IANA name, such as Europe/London{guess}")
+            raise
 
     import tzlocal  # noqa: PLC0415 - not every command shows wall times
 
@@ -210,16 +217,18 @@ def bounds(
 
     Cyclopts has validators of its own, but they are slow to load.
     """
+    wanted = f"must be from {least} to {most}"
+    if above is not None:
+        wanted = f"must be more than {above} and at most {most}"
+    elif most is None:
+        wanted = f"must be at least {least}"
 
     def check(_kind: object, given: float | None) -> None:
         if given is None:
             return
-        if most is not None and not given <= most:
-            raise ValueError(f"Must be <= {most}.")
-        if above is not None and not given > above:
-            raise ValueError(f"Must be > {above}.")
-        if least is not None and not given >= least:
-            raise ValueError(f"Must be >= {least}.")
+        is_low = given < least if least is not None else above is not None and given <= above
+        if is_low or (most is not None and given > most) or given != given:  # noqa: PLR0124 - not a number
+            raise ValueError(wanted)
 
     return check
 

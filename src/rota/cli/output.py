@@ -230,12 +230,12 @@ def underline(text: str, position: tuple[int, int], indent: str = "  ") -> Text:
     )
 
 
-def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:
-    """Print what is wrong; a bad trigger is shown with carets under the bad part."""
+def print_failure(console: Console, error: RotaError, message: str, *, as_json: bool) -> None:
+    """Print what is wrong: ``message`` to people, and carets under the bad part of a trigger."""
     if as_json:
         print_json(console, {"error": _error_document(error)})
         return
-    print_message(console, summarise(error))
+    print_message(console, message)
     if isinstance(error, InvalidTriggerError):
         print_verbatim(console, underline(error.text, error.position))
     for remark in getattr(error, "__notes__", ()):

@@ -261,11 +261,13 @@ def set_limit(
 
 def _read_rate(text: str, burst: int | None) -> dict[str, Any]:
     count, slash, per = text.partition("/")
-    if not slash or not count.isdigit():
-        raise invalid(
-            "--rate", f'"{text:.40}" is not a rate; write a count and a time, such as 100/1m'
-        )
-    seconds = _read_seconds(per if per[:1].isdigit() else f"1{per}", "--rate")
+    try:
+        if not slash or not count.isdigit():
+            raise invalid("--rate", "is not a count and a time")
+        seconds = _read_seconds(per if per[:1].isdigit() else f"1{per}", "--rate")
+    except InvalidInputError as error:
+        reason = f'"{text:.40}" is not a rate; write a count and a time, such as 100/1m'
+        raise invalid("--rate", reason) from error
     return {"count": int(count), "per_seconds": seconds, "burst": burst}
 
 

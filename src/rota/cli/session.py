@@ -104,6 +104,8 @@ class Session(Output):
         """
         given = os.environ if environ is None else environ
         tenant = self.tenant if isinstance(self, TenantSession) else None
+        if tenant == "":
+            raise invalid("--tenant", "is empty; name a tenant, or leave it out for the default")
         if self.store is not None and self.url is not None:
             raise invalid("--url", "and --store are both given: ask a server or a store")
         url = self.url or ("" if self.store else given.get(URL_VARIABLE, "").strip())
@@ -114,7 +116,7 @@ class Session(Output):
         if self.token_file is not None:
             raise invalid("--token-file", "is for a server: give its --url, too")
         store = self.store or given.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
-        return Target(store, tenant=tenant or DEFAULT_TENANT)
+        return Target(store, tenant=DEFAULT_TENANT if tenant is None else tenant)
 
     @property
     def local(self) -> ChosenZone:
@@ -211,7 +213,10 @@ class Session(Output):
 
 def _choose_one(ids: Sequence[str], text: str, noun: str, field: str) -> str:
     if not ids:
-        raise NotFoundError(f"no {noun} has an id that begins with {text}", {"id": text})
+        raise NotFoundError(
+            f"no {noun} has an id that begins with {text}; rota {noun}s list shows the ids",
+            {"id": text},
+        )
     if len(ids) > 1:
         named = " and ".join(ids[:2])
         reason = f"is the beginning of several ids, such as {named}; give more of it"

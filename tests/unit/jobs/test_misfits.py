@@ -113,4 +113,4 @@ def test_a_long_name_is_cut_after_sixty_characters() -> None:
     assert shorten("n" * 60) == "n" * 60
     assert shorten("n" * 61) == "n" * 60 + "…"
     near = "n" * 60
-    assert suggest_name(near + "x" * 99, [near]) == f"; {near} is"
+    assert suggest_name(near + "x" * 99, [near]) == f"; did you mean {near}?"

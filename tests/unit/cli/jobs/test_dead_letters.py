@@ -71,7 +71,7 @@ def test_where_there_are_none_nothing_is_done(rota: RunRota) -> None:
     outcome = rota("dlq", "retry", "--all")
     assert (outcome.status, outcome.out) == (
         0,
-        "0 dead letters would be retried.\n",
+        "No dead letter matches: nothing to retry.\n",
     )
 
 

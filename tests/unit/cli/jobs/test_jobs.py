@@ -329,7 +329,9 @@ def test_an_unknown_zone_is_refused_though_no_time_is_read_in_it(
     job_id = created("job")
     outcome = rota("jobs", verb, job_id, "--priority", "3", "--zone", "Mars/Base")
     assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == 'error: Unknown time zone "Mars/Base"\n'
+    assert outcome.err == (
+        'error: Unknown time zone "Mars/Base"\n--zone takes an IANA name, such as Europe/London\n'
+    )
     assert len(rota("jobs", "list", "--json").document["items"]) == 1
 
 
@@ -352,9 +354,9 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
         (("--in", "99999999d"), "longer than zero and at most 100 years"),
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
-        (("--queue", "not a queue"), "error: queue must be 1 to 64 of the characters"),
+        (("--queue", "not a queue"), "error: --queue must be 1 to 64 of the characters"),
         (("--after", "nobody"), '--after "nobody" is not a job id'),
-        (("--priority", "11"), 'Invalid value "11" for --priority'),
+        (("--priority", "11"), 'error: --priority "11" must be from 1 to 10'),
     ],
 )
 def test_an_invalid_job_is_refused_by_its_field(
