@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 from cyclopts import App, Parameter
 from rich.prompt import Confirm
 
-from rota.cli.job_tables import job_columns, job_row
+from rota.cli.job_tables import job_row
 from rota.cli.options import (
     DryRunOption,
     OfKindOption,
@@ -285,7 +285,7 @@ async def _create_all(client: Client, file: JobFile, terminal: Terminal) -> dict
 
 def _show_plan(terminal: Terminal, plan: dict[str, Any], viewer: Viewer) -> None:
     out = terminal.out
-    print_table(out, job_columns(out), [job_row(it, viewer, out) for it in plan["sample"]])
+    print_table(out, [job_row(it, viewer, out) for it in plan["sample"]])
     more = plan["count"] - len(plan["sample"])
     if more > 0:
         terminal.print_text(f"... and {more} more", "dim")

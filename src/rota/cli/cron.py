@@ -64,8 +64,8 @@ _NAMES: dict[str, Callable[[int], str]] = {
 
 def print_fields(console: Console, fields: CronFields) -> None:
     """Print one row per field; a field without restriction says so instead of a list."""
-    rows = [((field.name, _values(field, bits)), "") for field, bits in _list_fields(fields)]
-    print_table(console, ("Field", "Values"), rows)
+    found = ((field.name, _values(field, bits)) for field, bits in _list_fields(fields))
+    print_table(console, [({"Field": name, "Values": values}, "") for name, values in found])
 
 
 def fields_document(fields: CronFields) -> dict[str, list[int]]:

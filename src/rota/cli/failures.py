@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.job_tables import LETTER_COLUMNS, job_facts, letter_row, print_attempts
+from rota.cli.job_tables import job_facts, letter_row, print_attempts
 from rota.cli.options import (
     CascadeOption,
     DryRunOption,
@@ -68,7 +68,7 @@ def list_letters(
     """
     query = {**vars(which), "with_retried": with_retried}
     listed = session.collect("dead-letters", query=query, limit=limit)
-    session.print_items(listed, LETTER_COLUMNS, letter_row, noun="dead letter")
+    session.print_items(listed, letter_row, noun="dead letter")
 
 
 @letters.command(name="show")
@@ -191,7 +191,6 @@ def _count(answer: dict[str, Any]) -> str:
 
 groups = App(name="errors")
 
-GROUP_COLUMNS = ("Id", "Attempts", "Dead", "Last seen", "Kind", "Error")
 
 GroupArgument = Annotated[str, Parameter(metavar="GROUP", help="The id of an error group.")]
 
@@ -210,20 +209,19 @@ def list_groups(
         rota errors list --kind http.request
     """
     listed = session.list_all("errors", query={"kind": kind})
-    session.print_items(listed, GROUP_COLUMNS, group_row, noun="error group")
+    session.print_items(listed, group_row, noun="error group")
 
 
 def group_row(group: dict[str, Any], viewer: Viewer) -> Row:
-    """One group as a row of ``GROUP_COLUMNS``."""
     place = f" at {show_text(group['place'], 80)}" if group["place"] else ""
-    cells = (
-        escape(group["id"]),
-        str(group["count"]),
-        str(group["dead_count"]),
-        viewer.relative(group["last_at"]),
-        show_text(group["kind"], 40),
-        f"{show_text(group['name'], 60)}{place}",
-    )
+    cells = {
+        "Id": escape(group["id"]),
+        "Attempts": str(group["count"]),
+        "Dead": str(group["dead_count"]),
+        "Last seen": viewer.relative(group["last_at"]),
+        "Kind": show_text(group["kind"], 40),
+        "Error": f"{show_text(group['name'], 60)}{place}",
+    }
     return cells, "red" if group["dead_count"] else ""
 
 

@@ -11,7 +11,6 @@ from rota.auth.masking import mask_secrets
 from rota.cli.commands import BULK
 from rota.cli.job_tables import (
     describe_progress,
-    job_columns,
     job_facts,
     job_row,
     print_attempts,
@@ -179,7 +178,7 @@ def list_jobs(
     steps = ("jobs", "search") if query.keys() & {"q", "kind", "text"} else ("jobs",)
     listed = session.collect(*steps, query=query, limit=limit)
     out = session.terminal.out
-    session.print_items(listed, job_columns(out), partial(job_row, console=out))
+    session.print_items(listed, partial(job_row, console=out))
 
 
 @app.command(name="show")

@@ -20,31 +20,27 @@ from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import NotFoundError
 from rota.escape import escape, escape_json
 
-WORKER_COLUMNS = (
-    "Worker", "Host", "Version", "Running", "Seen", "Started", "Queues", "Labels", "Kinds",
-)  # fmt: skip
 _LONGEST = 60
 
 
 def workers(*, session: TenantSession = HERE) -> None:
     """List the workers."""
-    session.print_items(session.list_all("workers"), WORKER_COLUMNS, worker_row, noun="worker")
+    session.print_items(session.list_all("workers"), worker_row, noun="worker")
 
 
 def worker_row(worker: dict[str, Any], viewer: Viewer) -> Row:
-    """One worker as a row of ``WORKER_COLUMNS``."""
     queues = worker["queues"]
-    cells = (
-        show_text(worker["id"], _LONGEST),
-        show_text(worker["host"], _LONGEST),
-        show_text(worker["version"], _LONGEST),
-        _describe_load(worker),
-        viewer.relative(worker["seen_at"]),
-        viewer.relative(worker["started_at"]),
-        "any" if queues is None else _join(queues),
-        _join(worker.get("labels", ())),
-        _join(worker["kinds"]),
-    )
+    cells = {
+        "Worker": show_text(worker["id"], _LONGEST),
+        "Host": show_text(worker["host"], _LONGEST),
+        "Version": show_text(worker["version"], _LONGEST),
+        "Running": _describe_load(worker),
+        "Seen": viewer.relative(worker["seen_at"]),
+        "Started": viewer.relative(worker["started_at"]),
+        "Queues": "any" if queues is None else _join(queues),
+        "Labels": _join(worker.get("labels", ())),
+        "Kinds": _join(worker["kinds"]),
+    }
     return cells, ""
 
 
@@ -57,11 +53,6 @@ def _join(names: Sequence[str]) -> str:
     return show_text(" ".join(names) or NOTHING)
 
 
-TENANT_COLUMNS = (
-    "Tenant", "Busy", "Share", "Succeeded", "Failed", "Due", "Oldest", "Running", "Dead", "Wait",
-)  # fmt: skip
-
-
 def tenants(
     *,
     hours: Annotated[int, number(1, 168, "How many of the last hours to compare.")] = 1,
@@ -69,24 +60,23 @@ def tenants(
 ) -> None:
     """Compare tenants."""
     listed = session.list_all("tenants", query={"hours": hours})
-    session.print_items(listed, TENANT_COLUMNS, tenant_row, noun="tenant")
+    session.print_items(listed, tenant_row, noun="tenant")
 
 
 def tenant_row(tenant: dict[str, Any], viewer: Viewer) -> Row:
-    """One tenant as a row of ``TENANT_COLUMNS``."""
     wait = tenant["mean_wait_ms"]
-    cells = (
-        show_text(tenant["tenant"], 40),
-        format_seconds(tenant["busy_seconds"]),
-        f"{tenant['busy_share']:.0%}",
-        str(tenant["succeeded"]),
-        str(tenant["failed"]),
-        _number(tenant["due_count"]),
-        viewer.relative(tenant["oldest_due_at"]),
-        _number(tenant["running_count"]),
-        _number(tenant["dead_letter_count"]),
-        NOTHING if wait is None else format_milliseconds(wait),
-    )
+    cells = {
+        "Tenant": show_text(tenant["tenant"], 40),
+        "Busy": format_seconds(tenant["busy_seconds"]),
+        "Share": f"{tenant['busy_share']:.0%}",
+        "Succeeded": str(tenant["succeeded"]),
+        "Failed": str(tenant["failed"]),
+        "Due": _number(tenant["due_count"]),
+        "Oldest": viewer.relative(tenant["oldest_due_at"]),
+        "Running": _number(tenant["running_count"]),
+        "Dead": _number(tenant["dead_letter_count"]),
+        "Wait": NOTHING if wait is None else format_milliseconds(wait),
+    }
     return cells, "red" if tenant["dead_letter_count"] else ""
 
 
@@ -94,7 +84,6 @@ def _number(count: int | None) -> str:
     return NOTHING if count is None else str(count)
 
 
-ENTRY_COLUMNS = ("When", "Who", "Action", "Jobs", "Details")
 _LONGEST_NAME = 60
 _LONGEST_DETAILS = 300
 
@@ -119,18 +108,17 @@ def audit(
     """List entries of the audit log."""
     job_id = None if job is None else session.find_job(job, "--job")
     listed = session.collect("audit", query={"action": action, "job_id": job_id}, limit=limit)
-    session.print_items(listed, ENTRY_COLUMNS, entry_row, noun="entry")
+    session.print_items(listed, entry_row, noun="entry")
 
 
 def entry_row(entry: dict[str, Any], viewer: Viewer) -> Row:
-    """One entry as a row of ``ENTRY_COLUMNS``."""
-    cells = (
-        viewer.show(entry["at"]),
-        show_text(entry["who"], _LONGEST_NAME),
-        show_text(entry["action"], _LONGEST_NAME),
-        _name_jobs(entry.get("job_ids", ())),
-        _describe(entry["why"], entry.get("details", {})),
-    )
+    cells = {
+        "When": viewer.show(entry["at"]),
+        "Who": show_text(entry["who"], _LONGEST_NAME),
+        "Action": show_text(entry["action"], _LONGEST_NAME),
+        "Jobs": _name_jobs(entry.get("job_ids", ())),
+        "Details": _describe(entry["why"], entry.get("details", {})),
+    }
     return cells, ""
 
 
@@ -153,7 +141,6 @@ def _describe(why: str, details: Mapping[str, Any]) -> str:
 
 kinds = App(name="kinds")
 
-KIND_COLUMNS = ("Kind", "Served", "Queue", "Priority", "Notifies", "Payload", "About")
 _LONGEST = 60
 
 
@@ -167,7 +154,7 @@ def list_kinds(*, session: TenantSession = HERE) -> None:
         rota kinds list --json
     """
     listed = session.list_all("kinds")
-    session.print_items(listed, KIND_COLUMNS, lambda it, _: _kind_row(it), noun="kind")
+    session.print_items(listed, lambda it, _: _kind_row(it), noun="kind")
 
 
 @kinds.command(name="show")
@@ -202,15 +189,15 @@ def show(
 
 
 def _kind_row(kind: dict[str, Any]) -> Row:
-    cells = (
-        show_text(kind["kind"], _LONGEST),
-        _say(kind["is_served"]),
-        show_text(kind["queue"], _LONGEST),
-        str(kind["priority"]),
-        _say(kind["notifies"]),
-        show_text(" ".join(_list_fields(kind["payload_schema"])) or NOTHING, _LONGEST),
-        show_text(_first_line(kind) or NOTHING, _LONGEST),
-    )
+    cells = {
+        "Kind": show_text(kind["kind"], _LONGEST),
+        "Served": _say(kind["is_served"]),
+        "Queue": show_text(kind["queue"], _LONGEST),
+        "Priority": str(kind["priority"]),
+        "Notifies": _say(kind["notifies"]),
+        "Payload": show_text(" ".join(_list_fields(kind["payload_schema"])) or NOTHING, _LONGEST),
+        "About": show_text(_first_line(kind) or NOTHING, _LONGEST),
+    }
     return cells, "" if kind["is_served"] else "dim"
 
 

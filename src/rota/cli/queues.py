@@ -14,7 +14,6 @@ from rota.escape import escape
 
 app = App(name="queues")
 
-QUEUE_COLUMNS = ("Queue", "Due", "Oldest", "Running", "Not due", "Dead", "Per min", "State")
 
 QueueArgument = Annotated[str, Parameter(metavar="QUEUE", help="The name of a queue.")]
 AllTenantsOption = Annotated[
@@ -31,21 +30,20 @@ def list_queues(*, session: ZonedSession = LOCALLY) -> None:
         rota queues list
     """
     listed = session.list_all("queues")
-    session.print_items(listed, QUEUE_COLUMNS, queue_row, noun="queue")
+    session.print_items(listed, queue_row, noun="queue")
 
 
 def queue_row(queue: dict[str, Any], viewer: Viewer) -> Row:
-    """One queue as a row of ``QUEUE_COLUMNS``."""
-    cells = (
-        escape(queue["queue"]),
-        str(queue["due_count"]),
-        viewer.relative(queue["oldest_due_at"]),
-        f"{queue['running_count']}/{queue['slot_count']}",
-        str(queue["later_count"]),
-        str(queue["dead_count"]),
-        f"{queue['per_minute']:.1f}",
-        _describe_state(queue, viewer),
-    )
+    cells = {
+        "Queue": escape(queue["queue"]),
+        "Due": str(queue["due_count"]),
+        "Oldest": viewer.relative(queue["oldest_due_at"]),
+        "Running": f"{queue['running_count']}/{queue['slot_count']}",
+        "Not due": str(queue["later_count"]),
+        "Dead": str(queue["dead_count"]),
+        "Per min": f"{queue['per_minute']:.1f}",
+        "State": _describe_state(queue, viewer),
+    }
     if queue["pauses"]:
         return cells, "yellow"
     return cells, "red" if queue["due_count"] and not queue["worker_count"] else ""
@@ -147,7 +145,6 @@ def _change(
 
 limits = App(name="limits")
 
-LIMIT_COLUMNS = ("Whose", "Queue", "Limit")
 HIGHEST = 1_000_000_000
 
 
@@ -178,7 +175,6 @@ def describe_limit(limit: dict[str, Any]) -> str:
 
 
 def limit_row(limit: dict[str, Any]) -> Row:
-    """One limit as a row of ``LIMIT_COLUMNS``."""
     rate = limit["rate"] or {"count": None, "per_seconds": None}
     flat = {
         **limit,
@@ -188,7 +184,8 @@ def limit_row(limit: dict[str, Any]) -> Row:
     }
     whose = "all tenants" if limit["whose"] == "all" else "this tenant"
     texts = [describe_limit(flat), "paused" if limit.get("pause") else ""]
-    return (whose, escape(limit["queue"] or "every queue"), ", ".join(filter(None, texts))), ""
+    said = ", ".join(filter(None, texts))
+    return {"Whose": whose, "Queue": escape(limit["queue"] or "every queue"), "Limit": said}, ""
 
 
 @limits.command(name="list")
@@ -200,7 +197,7 @@ def list_limits(*, session: TenantSession = HERE) -> None:
         rota limits list
     """
     listed = session.list_all("limits")
-    session.print_items(listed, LIMIT_COLUMNS, lambda it, _: limit_row(it), noun="limit")
+    session.print_items(listed, lambda it, _: limit_row(it), noun="limit")
 
 
 @Parameter(name="*", group="Limits")
@@ -255,8 +252,8 @@ def set_limit(
         "why": why,
     }
     found = session.ask("PUT", "limits", body=body, makes=True)
-    cells, _ = limit_row(found)
-    session.print_done(found, f"Limit of {cells[0]}, {cells[1]}: {cells[2]}.")
+    whose, queue, limit = limit_row(found)[0].values()
+    session.print_done(found, f"Limit of {whose}, {queue}: {limit}.")
 
 
 def _read_rate(text: str, burst: int | None) -> dict[str, Any]:

@@ -106,8 +106,8 @@ def explain(
         return
     terminal = output.terminal
     terminal.print_text(f"{parsed.describe()}\n", "bold")
-    rows = [((escape(name), escape(value)), "") for name, value in parts]
-    print_table(terminal.out, ("Part", "Value"), rows)
+    rows = [({"Part": escape(name), "Value": escape(it)}, "") for name, it in parts]
+    print_table(terminal.out, rows)
     terminal.print_text()
     print_listing(terminal, "Next three", listing)
 

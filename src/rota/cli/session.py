@@ -131,7 +131,6 @@ class Session(Output):
     def print_items(
         self,
         listed: Listed,
-        header: Sequence[str],
         make_row: Callable[[Any, Viewer], Row],
         *,
         noun: str = "job",
@@ -142,7 +141,7 @@ class Session(Output):
         if self.is_done({"items": items, "next_cursor": cursor, "has_more": has_more}):
             return
         viewer = self.viewer
-        print_table(self.terminal.out, header, [make_row(item, viewer) for item in items])
+        print_table(self.terminal.out, [make_row(item, viewer) for item in items])
         ending = "; there are more, see --limit" if has_more else ""
         self.terminal.print_text(f"{count_of(len(items), noun)}{ending}", "bold")
 
