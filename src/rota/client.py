@@ -1,7 +1,7 @@
 """A client of the REST API: of a server over HTTP, or of a store in this process."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -205,20 +205,16 @@ TIMEOUT_SECONDS = 60.0
 LONGEST_BODY = 64 << 20
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     address: StoreAddress | ServerAddress, clock: Clock | None = None
-) -> AsyncIterator[Client]:
+) -> AbstractAsyncContextManager[Client]:
     """An open client. A store is open as long as the context lasts.
 
     A virtual ``clock`` replaces the store's in tests.
     """
     if isinstance(address, ServerAddress):
-        async with _reach_server(address) as client:
-            yield client
-        return
-    async with _reach_store(address, clock) as client:
-        yield client
+        return _reach_server(address)
+    return _reach_store(address, clock)
 
 
 @asynccontextmanager

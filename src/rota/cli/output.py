@@ -67,10 +67,6 @@ class Terminal:
         """Print one line that is not part of the result."""
         print_prose(self.err, Text(text, "dim"))
 
-    def print_document(self, document: Mapping[str, Any]) -> None:
-        """Print a result for programs: one JSON document, in ASCII."""
-        print_json(self.out, document)
-
 
 def make_terminal(
     clock: Clock | None = None, out: Console | None = None, err: Console | None = None
@@ -112,7 +108,7 @@ def print_verbatim(console: Console, text: Text) -> None:
 
 
 def print_json(console: Console, document: Mapping[str, Any]) -> None:
-    """Print a JSON document that any terminal can show: every control character is escaped."""
+    """Print a JSON document, in ASCII, with every control character escaped."""
     import json  # noqa: PLC0415 - people do not read it
 
     text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
@@ -394,7 +390,7 @@ class Output:
     def is_done(self, document: Mapping[str, Any]) -> bool:
         """Print the document for programs, with ``--json``; False if people want to read it."""
         if self.as_json:
-            self.terminal.print_document(document)
+            print_json(self.terminal.out, document)
         return self.as_json
 
     def print_done(self, document: Mapping[str, Any], *lines: str) -> None:
