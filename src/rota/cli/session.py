@@ -16,6 +16,7 @@ from rota.cli.options import ChosenZone, ZoneOption, choose_zone, open_input, va
 from rota.cli.output import Output, Row, Viewer, count_of, print_table
 from rota.errors import (
     InvalidInputError,
+    InvalidPayloadError,
     NotFoundError,
     RefusedError,
     StoreUnavailableError,
@@ -250,8 +251,9 @@ class TenantSession(Session):
             made = self._create_in_bulk(body)
             return made["items"][0], made["created_count"] == 1
         created = self.talk(lambda it: it.create("/jobs", body), makes=True)
-        if created.warning is not None:
-            self.terminal.print_remark(created.warning)
+        for remark in (created.warning, _doubt(created.document)):
+            if remark is not None:
+                self.terminal.print_remark(remark)
         return created.document, created.is_new
 
     def _create_in_bulk(self, body: Mapping[str, Any]) -> Any:
@@ -275,6 +277,24 @@ class ZonedSession(TenantSession, Zoned):
 _ONE_OF_A_LIST = "jobs[0]."
 HERE = TenantSession()
 LOCALLY = ZonedSession()
+
+
+def _doubt(job: Mapping[str, Any]) -> str | None:
+    """What a built-in kind will say against the payload. It may have another handler, so no more.
+
+    Such a job would be discarded with the first attempt.
+    """
+    from rota.kinds.http_request import HttpRequest  # noqa: PLC0415 - loads an HTTP client
+    from rota.kinds.log_message import LogMessage, read_payload  # noqa: PLC0415 - as above
+
+    models: dict[str, Any] = {"http.request": HttpRequest, "log.message": LogMessage}
+    try:
+        if job["kind"] in models:
+            read_payload(job["payload"], models[job["kind"]])
+    except InvalidPayloadError as error:
+        fault = f"payload.{error.message}".replace("payload.payload", "payload")
+        return f"The built-in kind {job['kind']} will discard this job: {fault}"
+    return None
 
 
 def name_user() -> str:

@@ -64,6 +64,27 @@ def test_a_payload_is_checked_by_what_an_app_has_stored_about_its_kind(
     assert rota("jobs", "create", "report.send", "--payload", '{"day": "mon"}').status == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "payload", "fault"),
+    [
+        ("log.message", '{"msg": "hi"}', "payload.msg is not known here; did you mean message?"),
+        ("log.message", "[]", "payload must be an object, got"),
+        ("http.request", '{"url": "x", "method": "post"}', "payload.method must be one of DELETE"),
+    ],
+)
+def test_what_a_built_in_kind_would_discard_is_said_at_once(
+    rota: RunRota, kind: str, payload: str, fault: str
+) -> None:
+    outcome = rota("jobs", "create", "a", "--kind", kind, "--payload", payload)
+    assert outcome.status == 0  # another handler of that name may take it
+    assert f"The built-in kind {kind} will discard this job: {fault}" in outcome.err
+
+
+def test_nothing_is_said_about_a_payload_that_fits(rota: RunRota) -> None:
+    asked = ("--kind", "log.message", "--payload", '{"message": "hi"}')
+    assert "discard" not in rota("jobs", "create", "a", *asked).err
+
+
 def test_an_ended_job_is_shown_with_its_removal(rota: RunRota, created: Create) -> None:
     job_id = created("hello")
     assert "Removed" not in rota("jobs", "show", job_id).out
