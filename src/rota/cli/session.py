@@ -282,7 +282,7 @@ LOCALLY = ZonedSession()
 def _doubt(job: Mapping[str, Any]) -> str | None:
     """What a built-in kind will say against the payload. It may have another handler, so no more.
 
-    Such a job would be discarded with the first attempt.
+    A built-in handler discards the job with the first attempt.
     """
     from rota.kinds.http_request import HttpRequest  # noqa: PLC0415 - loads an HTTP client
     from rota.kinds.log_message import LogMessage, read_payload  # noqa: PLC0415 - as above

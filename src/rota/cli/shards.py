@@ -1,13 +1,12 @@
 """``rota shards``: the shards of a store, and moving tenants between them."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import App
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-from rota.cli.options import StoreOption, flag, value
+from rota.cli.options import StoreOption, flag, format_instant, value
 from rota.cli.output import PLAIN, Output, Row, Terminal, count_of, print_table
 from rota.cli.progress import Bars
 from rota.escape import escape
@@ -164,10 +163,6 @@ def status_document(status: ShardsStatus) -> dict[str, Any]:
             }
             for each in status.shards
         ],
-        "moves": [{**each._asdict(), "since": _text(each.since)} for each in status.moves],
+        "moves": [{**each._asdict(), "since": format_instant(each.since)} for each in status.moves],
         **({} if status.tenants is None else {"tenants": status.tenants}),
     }
-
-
-def _text(instant: datetime) -> str:
-    return instant.isoformat().replace("+00:00", "Z")

@@ -331,7 +331,7 @@ def test_a_refusal_names_the_option_that_was_typed(
     assert (outcome.status, message in outcome.err) == (2, True), outcome.err
 
 
-def test_programs_are_told_the_field_of_the_service(
+def test_programs_get_the_field_of_the_service(
     rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
