@@ -197,8 +197,10 @@ def _explain_missing(error: MissingArgumentError, argument: Argument) -> str:
     if argument.tokens or error.keyword is not None:
         option = next((it.keyword for it in argument.tokens if it.keyword), error.keyword)
         return f"{option or argument.name} needs a value"
-    metavar = argument.parameter.metavar if argument.field_info.is_positional else None
-    return f"{metavar or argument.name} is missing"
+    name = argument.name
+    if argument.field_info.is_positional:
+        name = argument.parameter.metavar or name.lstrip("-").upper()
+    return f"{name} is missing"
 
 
 def _name_option(error: RotaError, tokens: list[str]) -> str:

@@ -111,7 +111,7 @@ def retry(
         rota dlq retry --all --cascade --why "the mail server is back"
     """
     if bool(job_ids) == all_of_them:
-        raise InvalidInputError("give the ids of dead letters, or --all", {"field": "ID"})
+        raise InvalidInputError("give either the ids of dead letters or --all", {"field": "ID"})
     if job_ids and dry_run:
         reason = "--dry-run needs --all: without it, exactly the given dead letters are retried"
         raise InvalidInputError(reason, {"field": "--dry-run"})

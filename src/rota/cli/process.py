@@ -25,6 +25,7 @@ from rota.cli.options import (
 )
 from rota.cli.output import PLAIN, GivenTerminal, Output, Terminal
 from rota.errors import InvalidInputError, invalid
+from rota.jobs.fields import read_queue, read_word
 from rota.jobs.retention import parse_keep
 from rota.kinds import make_built_in
 from rota.runtime.configuration import (
@@ -214,6 +215,8 @@ class WorkerOptions:
 
     def make_plan(self, app: str | None, settings: WorkerSettings) -> WorkPlan:
         """A worker with these settings, except for what the command line says."""
+        for queue in self.queues or ():
+            read_queue(queue)
         settings = replace(
             settings,
             queues=self.queues or settings.queues,
@@ -261,6 +264,9 @@ class OnlyWorkerOptions(WorkerOptions):
         kinds = None if listed is None else tuple(filter(None, map(str.strip, listed)))
         if kinds is not None and not kinds:
             raise invalid("--kinds", "must name at least one kind, or be left out for all")
+        for option, names in (("tenant", self.tenants), ("label", self.labels)):
+            for name in names or ():
+                read_word(name, option)
         settings = replace(
             settings,
             tenants=self.tenants or settings.tenants,

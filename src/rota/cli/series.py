@@ -1,5 +1,6 @@
 """``rota series``: recurring jobs."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -426,7 +427,7 @@ def cancel(
 
 def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
     rows: list[Row] = [
-        ({name: show_text(it[name.lower()]) for name in ("Field", "Before", "After")}, "")
+        ({name: _show_value(it[name.lower()]) for name in ("Field", "Before", "After")}, "")
         for it in plan["changes"]
     ]
     if not rows:
@@ -439,6 +440,10 @@ def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
     for note in plan["notes"]:
         terminal.print_text(escape(note), "dim")
     terminal.print_text("Changed." if plan["is_applied"] else "Nothing is changed yet.", "bold")
+
+
+def _show_value(value: Any) -> str:
+    return show_text(value if isinstance(value, str | None) else json.dumps(value))
 
 
 def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -> None:

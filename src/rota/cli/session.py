@@ -17,6 +17,7 @@ from rota.cli.output import Output, Row, Viewer, count_of, print_table
 from rota.errors import (
     InvalidInputError,
     InvalidPayloadError,
+    InvalidStoreUrlError,
     NotFoundError,
     RefusedError,
     StoreUnavailableError,
@@ -25,7 +26,7 @@ from rota.errors import (
 from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
 from rota.jobs.record import DEFAULT_TENANT
-from rota.runtime.wiring import DEFAULT_STORE, is_missing
+from rota.runtime.wiring import DEFAULT_STORE, check_address, is_missing
 
 URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
@@ -116,7 +117,10 @@ class Session(Output):
             return Target(url, is_server=True, token=_read_token(self.token_file, given))
         if self.token_file is not None:
             raise invalid("--token-file", "is for a server: give its --url, too")
-        store = self.store or given.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
+        named = given.get(STORE_VARIABLE, "").strip()
+        if named and not self.store:
+            _check_variable(named)
+        store = self.store or named or DEFAULT_STORE
         return Target(store, tenant=DEFAULT_TENANT if tenant is None else tenant)
 
     @property
@@ -277,6 +281,14 @@ class ZonedSession(TenantSession, Zoned):
 _ONE_OF_A_LIST = "jobs[0]."
 HERE = TenantSession()
 LOCALLY = ZonedSession()
+
+
+def _check_variable(address: str) -> None:
+    try:
+        check_address(address)
+    except InvalidStoreUrlError as error:
+        error.add_note(f"The variable {STORE_VARIABLE} has this address.")
+        raise
 
 
 def _doubt(job: Mapping[str, Any]) -> str | None:

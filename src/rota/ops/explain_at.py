@@ -322,8 +322,8 @@ def _judge_job(facts: JobFacts, at: datetime) -> Finding:
     if lease is not None and lease.taken_at <= at <= facts.now:
         return Finding("running", f"It was running at {show(at)}, and still is.", [_now(facts)])
     if at < job.created_at:
-        text = f"It was created later, at {show(job.created_at)}."
-        return Finding("did not run", f"It did not run at {show(at)}: {text}", [_now(facts)])
+        text = f"It did not run at {show(at)}: it was created later, at {show(job.created_at)}."
+        return Finding("did not run", text, [_now(facts)])
     if at <= facts.now or job.status.is_terminal:
         return _judge_kept(facts, at)
     return _judge_future(facts, at)

@@ -316,6 +316,9 @@ def test_json_is_ascii_and_hides_no_control_character(rota: RunRota) -> None:
         (("retention", "set", "x=1d"), 'RULES: "x=1d" is not valid; write NAME=TIME'),
         (("cron", "next", "* * * * *", "--zone", "Europe/Pari"), "; did you mean Europe/Paris?"),
         (("check", "--late-after", "x"), '--late-after "x" must be a number'),
+        (("work", "--queue", "a b"), "--queue must be 1 to 64 of"),
+        (("work", "--tenant", "a b"), "--tenant must be 1 to 200 of"),
+        (("completion",), "SHELL is missing"),
     ],
 )
 def test_a_refusal_names_the_option_that_was_typed(
@@ -338,3 +341,13 @@ def test_programs_get_the_field_of_the_service(
     error = rota("jobs", "create", "a", "--queue", "a/b", "--json").error
     assert error["details"]["field"] == "queue"
     assert error["message"].startswith("queue must be")
+
+
+def test_an_address_in_the_environment_is_refused_by_its_variable(
+    rota: RunRota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_STORE", "foo")
+    outcome = rota("jobs", "list")
+    assert (outcome.status, "The variable ROTA_STORE has this address." in outcome.err) == (2, True)
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:1")
+    assert rota("jobs", "list").status == 6

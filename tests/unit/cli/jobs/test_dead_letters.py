@@ -89,7 +89,7 @@ def test_ids_or_all_but_not_both(rota: RunRota, dead: str) -> None:
     for argv in ((), (dead, "--all")):
         outcome = rota("dlq", "retry", *argv)
         assert outcome.status == 2
-        assert "give the ids of dead letters, or --all" in outcome.err
+        assert "give either the ids of dead letters or --all" in outcome.err
 
 
 def test_a_dry_run_of_given_ids_is_refused(rota: RunRota, dead: str) -> None:
