@@ -113,15 +113,15 @@ def _find_misfit(
     if isinstance(value, dict) and _OUTPUTS & value.keys():
         return None  # the result of another job, which is not there yet
     if "$ref" in schema:
-        schema = definitions[schema["$ref"].rpartition("/")[2]]
+        schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
     if "anyOf" in schema:
         found = [_find_misfit(each, value, definitions) for each in schema["anyOf"]]
         return None if None in found else min(filter(None, found), key=lambda it: not it[0])
     if "enum" in schema and value not in schema["enum"]:
         allowed = ", ".join(map(repr, schema["enum"]))
         return "", f"must be one of {allowed}, got {value!r:.60}"
-    expected = schema.get("type")
-    if expected is not None and not _is_of(expected, value, schema.get("format")):
+    expected = str(schema.get("type"))
+    if expected in _TYPES and not _is_of(expected, value, schema.get("format")):
         return "", f"must be {_TYPES[expected][0]}, got {value!r:.60}"
     if isinstance(value, dict):
         return _find_in_object(schema, value, definitions)
@@ -152,7 +152,9 @@ def _find_in_object(
 ) -> tuple[str, str] | None:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties", {})
     for name in schema.get("required", ()):
-        if name not in value and len(properties[name].get("enum", ())) != 1:  # else it is a tag
+        if (
+            name not in value and len(properties.get(name, {}).get("enum", ())) != 1
+        ):  # else it is a tag
             return f".{name}", "is missing"
     for name, inner in value.items():
         if name not in properties and others is False:

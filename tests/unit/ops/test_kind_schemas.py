@@ -109,6 +109,20 @@ def test_what_does_not_fit_is_refused_with_its_path(
     assert refused.value.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "unheard-of"},
+        {"type": ["integer", "null"]},
+        {"$ref": "#/$defs/absent"},
+        {"properties": {"a": {"$ref": "elsewhere"}}},
+    ],
+)
+def test_a_schema_of_a_later_version_refuses_nothing(schema: dict[str, Any]) -> None:
+    check_schema("later", schema, {"a": 1})
+
+
 async def test_a_stored_kind_is_checked_by_its_name() -> None:
     async with MemoryStore() as store:
         await publish_kinds(store, {"shop.order": order.describe()})
