@@ -208,7 +208,8 @@ def _name_option(error: RotaError, tokens: list[str]) -> str:
     message, field = summarise(error), error.details.get("field")
     if not isinstance(field, str) or not message.startswith(field):
         return message
-    name = field.partition("[")[0].rpartition(".")[2].replace("_", "-")
+    name = field.removeprefix("recurrence.").removeprefix("retry_policy.")
+    name = name.partition("[")[0].replace("_", "-")
     arguments = app.parse_commands(tokens)[1][-1].assemble_argument_collection()
     known = {name for argument in arguments for name in argument.names}
     for option in (_OPTIONS.get(name, f"--{name}"), name.upper()):

@@ -39,7 +39,7 @@ async def declare_report() -> None:
     app = Rota("sqlite:///rota.db")
 
     @app.task(name="report.send")
-    async def send(day: str, pages: int = 1) -> None:
+    async def send(day: str, pages: int = 1, queue: str = "") -> None:
         """Print."""
 
     async with await open_store("sqlite:///rota.db") as store, app.serving(store, SystemClock()):
@@ -50,7 +50,8 @@ async def declare_report() -> None:
     ("payload", "message"),
     [
         ("{}", "payload.day is missing"),
-        ('{"day": "mon", "page": 2}', "payload.page is not known; known are: day, pages"),
+        ('{"day": "mon", "page": 2}', "payload.page is not known; known are: day, pages, queue"),
+        ('{"day": "mon", "queue": 1}', "payload.queue must be a text, got 1"),
         ('{"day": "mon", "pages": "two"}', "payload.pages must be an integer, got 'two'"),
     ],
 )
