@@ -1,7 +1,7 @@
 """A client of the REST API: of a server over HTTP, or of a store in this process."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -167,11 +167,16 @@ def _spell(value: object) -> str:
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """A store that this process opens; ``who`` is for the audit log."""
+    """A store that this process opens; ``who`` is for the audit log.
+
+    With ``checks_payloads``, a payload must fit what the app of its kind has stored about it when
+    the client opens: for a client that closes soon.
+    """
 
     url: str
     tenant: str = DEFAULT_TENANT
     who: str = "client"
+    checks_payloads: bool = False
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,20 +205,16 @@ TIMEOUT_SECONDS = 60.0
 LONGEST_BODY = 64 << 20
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     address: StoreAddress | ServerAddress, clock: Clock | None = None
-) -> AsyncIterator[Client]:
+) -> AbstractAsyncContextManager[Client]:
     """An open client. A store is open as long as the context lasts.
 
     A virtual ``clock`` replaces the store's in tests.
     """
     if isinstance(address, ServerAddress):
-        async with _reach_server(address) as client:
-            yield client
-        return
-    async with _reach_store(address, clock) as client:
-        yield client
+        return _reach_server(address)
+    return _reach_store(address, clock)
 
 
 @asynccontextmanager
@@ -229,14 +230,16 @@ async def _reach_server(address: ServerAddress) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def _reach_store(address: StoreAddress, clock: Clock | None) -> AsyncIterator[Client]:
     """A client of the service in this process, without rate limits: it is the only caller."""
+    from rota.ops.kinds import read_checks  # noqa: PLC0415 - as below
     from rota.runtime.wiring import open_clock, open_store  # noqa: PLC0415 - a server needs none
     from rota.server import GuardSettings, ServerSettings  # noqa: PLC0415 - as above
     from rota.server.rest import create_api  # noqa: PLC0415 - as above
 
     unlimited = GuardSettings(token_rate=None, stranger_rate=None, body_within=None)
-    settings = ServerSettings(guarding=unlimited, longest_body=LONGEST_BODY)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await open_store(address.url))
+        checks = await read_checks(store) if address.checks_payloads else {}
+        settings = ServerSettings(guarding=unlimited, longest_body=LONGEST_BODY, checks=checks)
         if clock is None or keeps_real_time(clock):
             clock = await stack.enter_async_context(open_clock(store))
         caller = Caller(tenant=address.tenant, scopes=EVERY_SCOPE, who=address.who)

@@ -16,13 +16,14 @@ from rota.jobs.fields import read_flag, read_name
 from rota.jobs.record import DEFAULT_TENANT
 from rota.jobs.recurrence import start_at
 from rota.jobs.validation import Retry, read_retry
-from rota.ops.rules import format_seconds, read_text
 from rota.ops.schedules import (
     ScheduleDefinition,
     StoredSchedule,
     VersionedSchedule,
     create_write,
     find_schedule,
+    format_seconds,
+    read_text,
     settle,
     write_schedules,
 )

@@ -9,8 +9,8 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 from tests.unit.cli.test_imports import NOW, UTC_ZONE, apscheduler, crontab
 
-from rota.cli.import_report import compare, find_window, list_ours
 from rota.cli.import_rule import ImportedSchedule
+from rota.cli.imports import compare, find_window, list_ours
 
 
 def aps_fires(fields: dict[str, Any], zone: str, begin: datetime, end: datetime) -> list[datetime]:

@@ -10,8 +10,7 @@ from rota.cli.options import StoreOption, bounds, several
 from rota.cli.output import PLAIN, Output
 from rota.clock.protocol import Clock
 from rota.escape import escape
-from rota.ops.notices import find_notices
-from rota.ops.task_notices import WatchedTasks
+from rota.ops.notices import WatchedTasks, find_notices
 from rota.runtime.wiring import DEFAULT_STORE, inspect_store, open_store
 from rota.stores.inspection import StoreInspection
 from rota.telemetry.health import (

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from rota.cli.arguments import format_instant
-from rota.cli.options import StoreOption
+from rota.cli.options import StoreOption, format_instant
 from rota.cli.output import PLAIN, Output, Terminal
 from rota.cli.progress import Bars
 from rota.cli.session import name_user

@@ -10,7 +10,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cyclopts import Argument, CycloptsError, MissingArgumentError, UnusedCliTokensError
+from cyclopts import (
+    Argument,
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnusedCliTokensError,
+    ValidationError,
+)
 from rich.console import Console
 
 from rota.cli.commands import app
@@ -21,6 +28,7 @@ from rota.cli.output import (
     print_failure,
     print_message,
     print_usage_failure,
+    summarise,
 )
 from rota.clock.protocol import Clock
 from rota.errors import (
@@ -95,7 +103,7 @@ def _run_guarded(tokens: list[str], terminal: Terminal) -> int:
         print_usage_failure(terminal.err, _explain_usage(error), as_json=as_json)
         return BAD_INPUT
     except RotaError as error:
-        print_failure(terminal.err, error, as_json=as_json)
+        print_failure(terminal.err, error, _name_option(error, tokens), as_json=as_json)
         return _exit_status(error)
     except OSError:
         raise
@@ -159,7 +167,26 @@ def _explain_usage(error: CycloptsError) -> str:
         return f"Unexpected: {unused}. Are quotes missing, or is an option misspelt?"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         return _explain_missing(error, error.argument)
+    if isinstance(error, ValidationError | CoercionError) and error.argument is not None:
+        return _explain_value(error, error.argument)
     return str(error)
+
+
+def _explain_value(error: ValidationError | CoercionError, argument: Argument) -> str:
+    """The option or argument, the value that was typed, and what would be right."""
+    token = next(iter(argument.tokens), None)
+    reason = error.exception_message if isinstance(error, ValidationError) else str(error)
+    if isinstance(error, CoercionError):
+        token = error.token or token
+        choices = reason.partition(". Choose from: ")[2].removesuffix(".")
+        wanted = f"one of {choices}" if choices else _NUMBERS.get(error.target_type)
+        reason = reason if wanted is None else f"must be {wanted}"
+    if token is None or not reason.startswith("must "):
+        return str(error)
+    return f'{token.keyword or argument.name.lstrip("-").upper()} "{token.value}" {reason}'
+
+
+_NUMBERS: dict[type | None, str] = {int: "a whole number", float: "a number"}
 
 
 def _explain_missing(error: MissingArgumentError, argument: Argument) -> str:
@@ -170,8 +197,39 @@ def _explain_missing(error: MissingArgumentError, argument: Argument) -> str:
     if argument.tokens or error.keyword is not None:
         option = next((it.keyword for it in argument.tokens if it.keyword), error.keyword)
         return f"{option or argument.name} needs a value"
-    metavar = argument.parameter.metavar if argument.field_info.is_positional else None
-    return f"{metavar or argument.name} is missing"
+    name = argument.name
+    if argument.field_info.is_positional:
+        name = argument.parameter.metavar or name.lstrip("-").upper()
+    return f"{name} is missing"
+
+
+def _name_option(error: RotaError, tokens: list[str]) -> str:
+    """The message, with the option that was typed where the service names its own field."""
+    message, field = summarise(error), error.details.get("field")
+    if not isinstance(field, str) or not message.startswith(field):
+        return message
+    name = field.removeprefix("recurrence.").removeprefix("retry_policy.")
+    name = name.partition("[")[0].replace("_", "-")
+    arguments = app.parse_commands(tokens)[1][-1].assemble_argument_collection()
+    known = {name for argument in arguments for name in argument.names}
+    for option in (_OPTIONS.get(name, f"--{name}"), name.upper()):
+        if option in known:
+            rest = message.removeprefix(field).replace(" name ", " names ", 1)  # one of several
+            return f"{option}{rest}"
+    return message
+
+
+_OPTIONS = {
+    "ageing-seconds": "--ageing",
+    "count": "--times",
+    "dependencies": "--after",
+    "due-at": "--run-at",
+    "idempotency-key": "--key",
+    "interval": "--every",
+    "q": "--search",
+    "weekdays": "--day",
+}
+"""Fields of the service that have other names on the command line."""
 
 
 def _exit_status(error: RotaError) -> int:

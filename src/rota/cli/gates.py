@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import given, read_moment
-from rota.cli.options import WhyOption, flag, several, value
+from rota.cli.options import WhyOption, flag, given, read_moment, several, value
 from rota.cli.output import Viewer, show_text
 from rota.cli.session import HERE, LOCALLY, TenantSession, ZonedSession
 from rota.errors import InvalidInputError, invalid

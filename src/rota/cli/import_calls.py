@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.errors import InvalidInputError
+from rota.ops.schedules import format_seconds
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,7 @@ def format_interval(seconds: float) -> str:
         raise InvalidInputError(
             f"every {seconds:g} s: Rota counts in whole seconds, from one on", {"field": "schedule"}
         )
-    minutes, left = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
-    return "".join(f"{count}{unit}" for count, unit in parts if count)
+    return format_seconds(timedelta(seconds=seconds), "schedule")
 
 
 def format_arguments(args: Any, kwargs: Any) -> str:

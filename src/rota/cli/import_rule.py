@@ -86,7 +86,9 @@ class NumberField:
     def _parse_number(self, text: str) -> int:
         number = self.names.get(text, int(text) if text.isdecimal() else -1)
         if not self.low <= number <= self.high:
-            raise _unreadable(text)
+            raise InvalidInputError(
+                f'"{text}" is not a number from {self.low} to {self.high}', {"field": "schedule"}
+            )
         return number
 
 

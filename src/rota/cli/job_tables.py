@@ -13,13 +13,9 @@ from rota.escape import escape
 from rota.jobs import Ending, JobState, JobStatus
 from rota.jobs.job_state import StateFacts, judge_state
 
-JOB_COLUMNS = ("Id", "State", "Queue", "Kind", "Run at", "Failed", "Name")
-NARROW_COLUMNS = ("Id", "State", "Run", "Name")
 WIDE = 120
 """Columns a terminal must have for all that is listed; elsewhere a line may be as long."""
 
-LETTER_COLUMNS = ("Id", "Ended", "Tries", "Name", "Error")
-ATTEMPT_COLUMNS = ("Attempt", "Began", "Outcome", "Took", "Worker", "Error")
 WAITING = (JobState.PENDING, JobState.BLOCKED)
 """States of jobs that run once others have ended, or not at all: no time says when."""
 
@@ -39,28 +35,23 @@ def is_narrow(console: Console) -> bool:
     return console.is_terminal and console.width < WIDE
 
 
-def job_columns(console: Console) -> Sequence[str]:
-    return NARROW_COLUMNS if is_narrow(console) else JOB_COLUMNS
-
-
 def job_row(job: dict[str, Any], viewer: Viewer, console: Console) -> Row:
-    """One job as a row of ``job_columns``."""
     state = read_state(job, viewer.now)
     policy = job.get("retry_policy") or {}
     style = STYLES.get(state, "")
     if is_narrow(console):
         name = show_text(job["name"], 80)
         run = NOTHING if state in WAITING else viewer.relative(job["run_at"])
-        return (escape(job["id"]), state.value, run, name), style
-    cells = (
-        escape(job["id"]),
-        state.value,
-        escape(job["queue"]),
-        show_text(job["kind"], 40),
-        viewer.show(job["run_at"]),
-        f"{job['attempt_count']}/{policy.get('max_attempts', NOTHING)}",
-        show_text(job["name"], 80),
-    )
+        return {"Id": escape(job["id"]), "State": state.value, "Run": run, "Name": name}, style
+    cells = {
+        "Id": escape(job["id"]),
+        "State": state.value,
+        "Queue": escape(job["queue"]),
+        "Kind": show_text(job["kind"], 40),
+        "Run at": viewer.show(job["run_at"]),
+        "Failed": f"{job['attempt_count']}/{policy.get('max_attempts', NOTHING)}",
+        "Name": show_text(job["name"], 80),
+    }
     return cells, style
 
 
@@ -82,14 +73,13 @@ def read_state(job: dict[str, Any], now: datetime) -> JobState:
 
 
 def letter_row(job: dict[str, Any], viewer: Viewer) -> Row:
-    """One dead letter as a row of ``LETTER_COLUMNS``."""
-    cells = (
-        escape(job["id"]),
-        viewer.relative(job["updated_at"]),
-        str(job["attempt_count"]),
-        show_text(job["name"], 40),
-        show_text(job["last_error"], 200),
-    )
+    cells = {
+        "Id": escape(job["id"]),
+        "Ended": viewer.relative(job["updated_at"]),
+        "Tries": str(job["attempt_count"]),
+        "Name": show_text(job["name"], 40),
+        "Error": show_text(job["last_error"], 200),
+    }
     return cells, "red" if job["ending"] != "discarded" else ""
 
 
@@ -105,18 +95,18 @@ def print_attempts(terminal: Terminal, attempts: Sequence[dict[str, Any]], viewe
     """Print the attempts of a job below what is known of it, if there are any."""
     if attempts:
         terminal.print_text()
-        print_table(terminal.out, ATTEMPT_COLUMNS, [_attempt_row(it, viewer) for it in attempts])
+        print_table(terminal.out, [_attempt_row(it, viewer) for it in attempts])
 
 
 def _attempt_row(attempt: dict[str, Any], viewer: Viewer) -> Row:
-    cells = (
-        str(attempt["number"]),
-        viewer.show(attempt["started_at"]),
-        show_text(attempt["outcome"], 40),
-        show_duration(attempt["started_at"], attempt["ended_at"]),
-        show_text(attempt["worker"], 60),
-        show_text(attempt["error"], 300),
-    )
+    cells = {
+        "Attempt": str(attempt["number"]),
+        "Began": viewer.show(attempt["started_at"]),
+        "Outcome": show_text(attempt["outcome"], 40),
+        "Took": show_duration(attempt["started_at"], attempt["ended_at"]),
+        "Worker": show_text(attempt["worker"], 60),
+        "Error": show_text(attempt["error"], 300),
+    }
     return cells, ""
 
 

@@ -8,18 +8,9 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rota.auth.masking import mask_secrets
-from rota.cli.arguments import (
-    check_ids,
-    format_instant,
-    given,
-    read_duration,
-    read_json,
-    read_moment,
-)
 from rota.cli.commands import BULK
 from rota.cli.job_tables import (
     describe_progress,
-    job_columns,
     job_facts,
     job_row,
     print_attempts,
@@ -37,9 +28,15 @@ from rota.cli.options import (
     OfQueueOption,
     StateOption,
     WhyOption,
+    check_ids,
     flag,
+    format_instant,
+    given,
     join_query,
     number,
+    read_duration,
+    read_json,
+    read_moment,
     value,
 )
 from rota.cli.output import describe_replacements, print_facts, show_text
@@ -181,7 +178,7 @@ def list_jobs(
     steps = ("jobs", "search") if query.keys() & {"q", "kind", "text"} else ("jobs",)
     listed = session.collect(*steps, query=query, limit=limit)
     out = session.terminal.out
-    session.print_items(listed, job_columns(out), partial(job_row, console=out))
+    session.print_items(listed, partial(job_row, console=out))
 
 
 @app.command(name="show")

@@ -8,8 +8,16 @@ from typing import Any
 
 from cyclopts import Parameter
 
-from rota.cli.arguments import ChosenZone, choose_zone, format_instant, read_instant
-from rota.cli.options import FoldOption, FromOption, GapOption, ZoneOption
+from rota.cli.options import (
+    ChosenZone,
+    FoldOption,
+    FromOption,
+    GapOption,
+    ZoneOption,
+    choose_zone,
+    format_instant,
+    read_instant,
+)
 from rota.cli.output import Row, Terminal, format_duration, print_table
 from rota.triggers.dst_notes import AskedFor, DstNotes, Skipped, annotate, describe_change
 from rota.triggers.zone import Fold, Gap
@@ -59,7 +67,6 @@ END_OF_CALENDAR = datetime.max.replace(tzinfo=UTC)
 EXPLAINED_COUNT = 3
 """How many occurrences an explanation lists."""
 
-_COLUMNS = ("Local", "UTC", "In", "Note")
 _WIDE = 90
 
 
@@ -111,9 +118,12 @@ def print_listing(terminal: Terminal, title: str, listing: Listing) -> None:
     terminal.print_text(f"{chosen.name}, after {_show(local, '%Y-%m-%d %H:%M:%S')}\n", "dim")
     console = terminal.out
     rows = list(_rows(listing, in_two_lines=console.is_terminal and console.width < _WIDE))
-    header = (f"{'#':>{listing.number_width}}", *_COLUMNS)
-    used = slice(None if any(cells[-1] for cells, _ in rows) else -1)
-    print_table(console, header[used], ((cells[used], style) for cells, style in rows))
+    if not any(cells["Note"] for cells, _ in rows):
+        rows = [
+            ({name: it for name, it in cells.items() if name != "Note"}, style)
+            for cells, style in rows
+        ]
+    print_table(console, rows)
 
 
 def listing_document(listing: Listing) -> dict[str, Any]:
@@ -133,19 +143,19 @@ def _rows(listing: Listing, *, in_two_lines: bool) -> Iterator[Row]:
         while skipped and skipped[0].transition.at <= occurrence:
             yield _skipped_row(listing, skipped.pop(0))
         cells, style = _occurrence_row(listing, number, occurrence)
-        note = cells[-1].replace(": ", ":\n") if in_two_lines else cells[-1]
-        yield (*cells[:-1], note), style
+        note = cells["Note"].replace(": ", ":\n") if in_two_lines else cells["Note"]
+        yield {**cells, "Note": note}, style
 
 
 def _occurrence_row(listing: Listing, number: int, occurrence: datetime) -> Row:
     note = listing.dst.notes.get(occurrence)
-    cells = (
-        f"{number:>{listing.number_width}}",
-        _show(listing.show_local(occurrence), listing.clock),
-        f"{occurrence.strftime(listing.clock)}Z",
-        format_duration(occurrence - listing.question.after),
-        note.text if note else "",
-    )
+    cells = {
+        f"{'#':>{listing.number_width}}": f"{number:>{listing.number_width}}",
+        "Local": _show(listing.show_local(occurrence), listing.clock),
+        "UTC": f"{occurrence.strftime(listing.clock)}Z",
+        "In": format_duration(occurrence - listing.question.after),
+        "Note": note.text if note else "",
+    }
     return cells, "yellow" if note else ""
 
 
@@ -153,8 +163,14 @@ def _skipped_row(listing: Listing, skipped: Skipped) -> Row:
     first, times = skipped.walls[0], len(skipped.walls)
     local = f"{WEEKDAYS[first.weekday()][:3]} {skipped.subject.partition(' (')[0]}"
     absence = "does not exist" if times == 1 else f"{times} do not exist"
-    dash = f"{'-':>{listing.number_width}}"
-    return (dash, local, absence, "", describe_change(skipped.transition)), "dim"
+    cells = {
+        f"{'#':>{listing.number_width}}": f"{'-':>{listing.number_width}}",
+        "Local": local,
+        "UTC": absence,
+        "In": "",
+        "Note": describe_change(skipped.transition),
+    }
+    return cells, "dim"
 
 
 def _show(local: datetime, clock: str) -> str:

@@ -67,10 +67,6 @@ class Terminal:
         """Print one line that is not part of the result."""
         print_prose(self.err, Text(text, "dim"))
 
-    def print_document(self, document: Mapping[str, Any]) -> None:
-        """Print a result for programs: one JSON document, in ASCII."""
-        print_json(self.out, document)
-
 
 def make_terminal(
     clock: Clock | None = None, out: Console | None = None, err: Console | None = None
@@ -112,7 +108,7 @@ def print_verbatim(console: Console, text: Text) -> None:
 
 
 def print_json(console: Console, document: Mapping[str, Any]) -> None:
-    """Print a JSON document that any terminal can show: every control character is escaped."""
+    """Print a JSON document, in ASCII, with every control character escaped."""
     import json  # noqa: PLC0415 - people do not read it
 
     text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
@@ -124,21 +120,23 @@ NARROWEST = 18
 GUTTER = 2
 INDENT = 4
 
-Row = tuple[Sequence[str], str]
-"""The cells of a row, and the style of all of them."""
+Row = tuple[Mapping[str, str], str]
+"""The cells of a row under their headings, and the style of all of them."""
+Line = tuple[Sequence[str], str]
 
 
-def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) -> None:
-    """Print rows, each with its style, under a header; all cells must be safe to show.
+def print_table(console: Console, rows: Iterable[Row]) -> None:
+    """Print rows, each with its style, under their headings; all cells must be safe to show.
 
     On a terminal the last column is wrapped to fit, if it can be read so, and no other is ever
     cut. When that does not fit, the last columns stand below the others, indented.
     Elsewhere a row is a line, however long. No line ends in spaces. Without rows, nothing is
     printed.
     """
-    shown = list(rows)
-    if not shown:
+    given = list(rows)
+    if not given:
         return
+    header, shown = list(given[0][0]), [(list(cells.values()), style) for cells, style in given]
     if not console.is_terminal:
         _print_lines(console, header, shown, UNLIMITED_WIDTH)
         return
@@ -154,10 +152,11 @@ def print_table(console: Console, header: Sequence[str], rows: Iterable[Row]) ->
 
 def print_facts(console: Console, title: tuple[str, str], facts: Iterable[tuple[str, str]]) -> None:
     """Print what is known of one thing, a row for each fact that has a value."""
-    print_table(console, title, [(fact, "") for fact in facts if fact[1] != NOTHING])
+    shown = (fact for fact in facts if fact[1] != NOTHING)
+    print_table(console, [(dict(zip(title, fact, strict=True)), "") for fact in shown])
 
 
-def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], width: int) -> None:
+def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Line], width: int) -> None:
     from rich.table import Table  # noqa: PLC0415 - not every command prints a table
 
     table = Table(box=None, padding=(0, GUTTER, 0, 0), header_style="bold", pad_edge=False)
@@ -173,7 +172,7 @@ def _print_lines(console: Console, header: Sequence[str], rows: Iterable[Row], w
         print_verbatim(console, text)
 
 
-def _measure_columns(header: Sequence[str], rows: Sequence[Row]) -> list[int]:
+def _measure_columns(header: Sequence[str], rows: Sequence[Line]) -> list[int]:
     columns = zip(*(header, *(cells for cells, _ in rows)), strict=True)
     return [max(map(cell_len, column)) + GUTTER for column in columns]
 
@@ -230,12 +229,12 @@ def underline(text: str, position: tuple[int, int], indent: str = "  ") -> Text:
     )
 
 
-def print_failure(console: Console, error: RotaError, *, as_json: bool) -> None:
-    """Print what is wrong; a bad trigger is shown with carets under the bad part."""
+def print_failure(console: Console, error: RotaError, message: str, *, as_json: bool) -> None:
+    """Print what is wrong: ``message`` to people, and carets under the bad part of a trigger."""
     if as_json:
         print_json(console, {"error": _error_document(error)})
         return
-    print_message(console, summarise(error))
+    print_message(console, message)
     if isinstance(error, InvalidTriggerError):
         print_verbatim(console, underline(error.text, error.position))
     for remark in getattr(error, "__notes__", ()):
@@ -391,7 +390,7 @@ class Output:
     def is_done(self, document: Mapping[str, Any]) -> bool:
         """Print the document for programs, with ``--json``; False if people want to read it."""
         if self.as_json:
-            self.terminal.print_document(document)
+            print_json(self.terminal.out, document)
         return self.as_json
 
     def print_done(self, document: Mapping[str, Any], *lines: str) -> None:

@@ -101,7 +101,7 @@ def set_rule(
         rota retention set audit=730d --everywhere --why "required by law"
     """
     body: dict[str, Any] = {"whose": "all" if everywhere else "own", "kind": kind}
-    body |= {name: format_kept(kept) for name, kept in parse_keep(keep).given().items()}
+    body |= {name: format_kept(kept) for name, kept in parse_keep(keep, "RULES").given().items()}
     if dry_run:
         preview = session.post("retention", "preview", body=body)
         said = f"The rule would remove {_describe_preview(preview)}."

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import format_instant, read_instant
 from rota.cli.occurrences import (
     END_OF_CALENDAR,
     EXPLAINED_COUNT,
@@ -17,7 +16,7 @@ from rota.cli.occurrences import (
     make_listing,
     print_listing,
 )
-from rota.cli.options import CountOption, FoldOption, GapOption
+from rota.cli.options import CountOption, FoldOption, GapOption, format_instant, read_instant
 from rota.cli.output import PLAIN, Output, Terminal, print_table
 from rota.errors import NoOccurrenceError
 from rota.escape import escape
@@ -107,8 +106,8 @@ def explain(
         return
     terminal = output.terminal
     terminal.print_text(f"{parsed.describe()}\n", "bold")
-    rows = [((escape(name), escape(value)), "") for name, value in parts]
-    print_table(terminal.out, ("Part", "Value"), rows)
+    rows = [({"Part": escape(name), "Value": escape(it)}, "") for name, it in parts]
+    print_table(terminal.out, rows)
     terminal.print_text()
     print_listing(terminal, "Next three", listing)
 

@@ -1,5 +1,6 @@
 """``rota series``: recurring jobs."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,15 +8,6 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import (
-    check_argument,
-    choose_zone,
-    format_instant,
-    given,
-    read_duration,
-    read_json,
-    read_moment,
-)
 from rota.cli.options import (
     DryRunOption,
     LimitOption,
@@ -24,8 +16,15 @@ from rota.cli.options import (
     WhyOption,
     ZoneOption,
     bounds,
+    check_argument,
+    choose_zone,
     flag,
+    format_instant,
+    given,
     number,
+    read_duration,
+    read_json,
+    read_moment,
     value,
 )
 from rota.cli.output import (
@@ -105,36 +104,31 @@ def read_rule(rule: Rule) -> dict[str, Any]:
 _FIELDS = {"every": "interval", "times": "count"}
 """Options that the service calls otherwise."""
 
-SERIES_COLUMNS = ("Id", "Next", "Last", "Name", "When")
-RUN_COLUMNS = ("Occurrence", "Status", "Late", "Ran for", "Job", "Error")
-
 
 def series_row(series: dict[str, Any], viewer: Viewer) -> Row:
-    """One series as a row of ``SERIES_COLUMNS``."""
     last, rule = series["last_run"], series["recurrence"]
     zone = "" if rule["interval"] else f" ({escape(rule['zone'])})"
-    cells = (
-        escape(series["id"]),
-        "paused" if series["is_paused"] else viewer.relative(series["next_at"]),
-        NOTHING if last is None else str(last["status"]).lower(),
-        show_text(series["name"], 40),
-        f"{show_text(series['description'])}{zone}",
-    )
+    cells = {
+        "Id": escape(series["id"]),
+        "Next": "paused" if series["is_paused"] else viewer.relative(series["next_at"]),
+        "Last": NOTHING if last is None else str(last["status"]).lower(),
+        "Name": show_text(series["name"], 40),
+        "When": f"{show_text(series['description'])}{zone}",
+    }
     if series["problem"] or (last is not None and last["status"] == "FAILED"):
         return cells, "red"
     return cells, "yellow" if series["is_paused"] else ""
 
 
 def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
-    """One occurrence that has been, as a row of ``RUN_COLUMNS``."""
-    cells = (
-        viewer.show(run["occurrence_at"]),
-        "skipped" if run["is_skipped"] else str(run["status"]),
-        _show_seconds(run["late_seconds"]),
-        _show_seconds(run["lasted_seconds"]),
-        escape(run["job_id"]),
-        show_text(run["error"], 200),
-    )
+    cells = {
+        "Occurrence": viewer.show(run["occurrence_at"]),
+        "Status": "skipped" if run["is_skipped"] else str(run["status"]),
+        "Late": _show_seconds(run["late_seconds"]),
+        "Ran for": _show_seconds(run["lasted_seconds"]),
+        "Job": escape(run["job_id"]),
+        "Error": show_text(run["error"], 200),
+    }
     return cells, "red" if run["status"] == "FAILED" else ""
 
 
@@ -148,13 +142,13 @@ def print_upcoming(terminal: Terminal, shown: dict[str, Any]) -> None:
     for each in shown["occurrences"]:
         local, note = datetime.fromisoformat(each["local"]), each["note"]
         utc = datetime.fromisoformat(each["at"])
-        cells = (
-            f"{local:%a %Y-%m-%d %H:%M:%S}",
-            f"{utc:%Y-%m-%d %H:%M:%S}Z",
-            "" if note is None else escape(note),
-        )
+        cells = {
+            "Local": f"{local:%a %Y-%m-%d %H:%M:%S}",
+            "UTC": f"{utc:%Y-%m-%d %H:%M:%S}Z",
+            "Note": "" if note is None else escape(note),
+        }
         rows.append((cells, "yellow" if note else ""))
-    print_table(terminal.out, ("Local", "UTC", "Note"), rows)
+    print_table(terminal.out, rows)
     for text in shown["skipped"]:
         terminal.print_text(escape(text), "dim")
 
@@ -204,7 +198,7 @@ def list_series(*, limit: LimitOption = 50, session: ZonedSession = LOCALLY) -> 
         rota series list --tenant guild-7 --json
     """
     listed = session.collect("series", limit=limit)
-    session.print_items(listed, SERIES_COLUMNS, series_row, noun="series")
+    session.print_items(listed, series_row, noun="series")
 
 
 @app.command(name="show")
@@ -226,7 +220,7 @@ def show(series_id: SeriesArgument, /, *, session: ZonedSession = LOCALLY) -> No
     print_upcoming(session.terminal, series)
     if runs:
         session.terminal.print_text()
-        print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+        print_table(session.terminal.out, [run_row(it, viewer) for it in runs])
 
 
 @app.command(name="create")
@@ -391,8 +385,8 @@ def backfill(
     made = session.post("series", series_id, "backfill", body=order)
     if session.is_done(made):
         return
-    rows: list[Row] = [((viewer.show(at),), "") for at in made["occurrences"]]
-    print_table(session.terminal.out, ("Occurrence",), rows)
+    rows: list[Row] = [({"Occurrence": viewer.show(at)}, "") for at in made["occurrences"]]
+    print_table(session.terminal.out, rows)
     did = "Created" if made["is_applied"] else "Would create"
     left_out = made["left_out_count"]
     note = f"; {left_out} left out, which have a job" if left_out else ""
@@ -433,13 +427,13 @@ def cancel(
 
 def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
     rows: list[Row] = [
-        ((escape(it["field"]), show_text(it["before"]), show_text(it["after"])), "")
+        ({name: _show_value(it[name.lower()]) for name in ("Field", "Before", "After")}, "")
         for it in plan["changes"]
     ]
     if not rows:
         terminal.print_text("Nothing would change." if not plan["is_applied"] else "No change.")
         return
-    print_table(terminal.out, ("Field", "Before", "After"), rows)
+    print_table(terminal.out, rows)
     terminal.print_text()
     shown = {"occurrences": plan["occurrences_after"], "skipped": plan["skipped"]}
     print_upcoming(terminal, shown)
@@ -448,12 +442,18 @@ def _print_changes(terminal: Terminal, plan: dict[str, Any]) -> None:
     terminal.print_text("Changed." if plan["is_applied"] else "Nothing is changed yet.", "bold")
 
 
+def _show_value(value: Any) -> str:
+    return show_text(value if isinstance(value, str | None) else json.dumps(value))
+
+
 def _print_calendar(terminal: Terminal, found: dict[str, Any], viewer: Viewer) -> None:
-    rows: list[Row] = [
-        ((viewer.show(it["at"]), escape(it["source"]), show_text(it["name"], 60)), "")
-        for it in found["entries"]
-    ]
-    print_table(terminal.out, ("Due", "What", "Name"), rows)
+    rows: list[Row] = []
+    for it in found["entries"]:
+        name = show_text(it["name"], 60)
+        rows.append(
+            ({"Due": viewer.show(it["at"]), "What": escape(it["source"]), "Name": name}, "")
+        )
+    print_table(terminal.out, rows)
     for it in found["frequent"]:
         first = viewer.show(it["first_at"])
         terminal.print_text(f"{show_text(it['name'], 60)}: {it['count']} times from {first}", "dim")

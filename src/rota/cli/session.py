@@ -12,11 +12,12 @@ from urllib.parse import quote
 from cyclopts import Parameter
 
 from rota.auth.tokens import Secret
-from rota.cli.arguments import ChosenZone, choose_zone, open_input
-from rota.cli.options import ZoneOption, value
+from rota.cli.options import ChosenZone, ZoneOption, choose_zone, open_input, value
 from rota.cli.output import Output, Row, Viewer, count_of, print_table
 from rota.errors import (
     InvalidInputError,
+    InvalidPayloadError,
+    InvalidStoreUrlError,
     NotFoundError,
     RefusedError,
     StoreUnavailableError,
@@ -25,7 +26,7 @@ from rota.errors import (
 from rota.jobs import JobId, normalize_job_id
 from rota.jobs.fields import is_plain_queue
 from rota.jobs.record import DEFAULT_TENANT
-from rota.runtime.wiring import DEFAULT_STORE, is_missing
+from rota.runtime.wiring import DEFAULT_STORE, check_address, is_missing
 
 URL_VARIABLE = "ROTA_URL"
 TOKEN_VARIABLE = "ROTA_TOKEN"  # noqa: S105 - the name of a variable
@@ -70,7 +71,7 @@ class Target(NamedTuple):
 
         if self.is_server:
             return ServerAddress(url=self.url, token=self.token)
-        return StoreAddress(url=self.url, tenant=self.tenant, who=name_user())
+        return StoreAddress(url=self.url, tenant=self.tenant, who=name_user(), checks_payloads=True)
 
 
 @Parameter(name="*", group="Where")
@@ -105,6 +106,8 @@ class Session(Output):
         """
         given = os.environ if environ is None else environ
         tenant = self.tenant if isinstance(self, TenantSession) else None
+        if tenant == "":
+            raise invalid("--tenant", "is empty; name a tenant, or leave it out for the default")
         if self.store is not None and self.url is not None:
             raise invalid("--url", "and --store are both given: ask a server or a store")
         url = self.url or ("" if self.store else given.get(URL_VARIABLE, "").strip())
@@ -114,8 +117,11 @@ class Session(Output):
             return Target(url, is_server=True, token=_read_token(self.token_file, given))
         if self.token_file is not None:
             raise invalid("--token-file", "is for a server: give its --url, too")
-        store = self.store or given.get(STORE_VARIABLE, "").strip() or DEFAULT_STORE
-        return Target(store, tenant=tenant or DEFAULT_TENANT)
+        named = given.get(STORE_VARIABLE, "").strip()
+        if named and not self.store:
+            _check_variable(named)
+        store = self.store or named or DEFAULT_STORE
+        return Target(store, tenant=DEFAULT_TENANT if tenant is None else tenant)
 
     @property
     def local(self) -> ChosenZone:
@@ -130,7 +136,6 @@ class Session(Output):
     def print_items(
         self,
         listed: Listed,
-        header: Sequence[str],
         make_row: Callable[[Any, Viewer], Row],
         *,
         noun: str = "job",
@@ -141,7 +146,7 @@ class Session(Output):
         if self.is_done({"items": items, "next_cursor": cursor, "has_more": has_more}):
             return
         viewer = self.viewer
-        print_table(self.terminal.out, header, [make_row(item, viewer) for item in items])
+        print_table(self.terminal.out, [make_row(item, viewer) for item in items])
         ending = "; there are more, see --limit" if has_more else ""
         self.terminal.print_text(f"{count_of(len(items), noun)}{ending}", "bold")
 
@@ -212,7 +217,10 @@ class Session(Output):
 
 def _choose_one(ids: Sequence[str], text: str, noun: str, field: str) -> str:
     if not ids:
-        raise NotFoundError(f"no {noun} has an id that begins with {text}", {"id": text})
+        raise NotFoundError(
+            f"no {noun} has an id that begins with {text}; rota {noun}s list shows the ids",
+            {"id": text},
+        )
     if len(ids) > 1:
         named = " and ".join(ids[:2])
         reason = f"is the beginning of several ids, such as {named}; give more of it"
@@ -247,8 +255,9 @@ class TenantSession(Session):
             made = self._create_in_bulk(body)
             return made["items"][0], made["created_count"] == 1
         created = self.talk(lambda it: it.create("/jobs", body), makes=True)
-        if created.warning is not None:
-            self.terminal.print_remark(created.warning)
+        for remark in (created.warning, _doubt(created.document)):
+            if remark is not None:
+                self.terminal.print_remark(remark)
         return created.document, created.is_new
 
     def _create_in_bulk(self, body: Mapping[str, Any]) -> Any:
@@ -272,6 +281,32 @@ class ZonedSession(TenantSession, Zoned):
 _ONE_OF_A_LIST = "jobs[0]."
 HERE = TenantSession()
 LOCALLY = ZonedSession()
+
+
+def _check_variable(address: str) -> None:
+    try:
+        check_address(address)
+    except InvalidStoreUrlError as error:
+        error.add_note(f"The variable {STORE_VARIABLE} has this address.")
+        raise
+
+
+def _doubt(job: Mapping[str, Any]) -> str | None:
+    """What a built-in kind will say against the payload. It may have another handler, so no more.
+
+    A built-in handler discards the job with the first attempt.
+    """
+    from rota.kinds.http_request import HttpRequest  # noqa: PLC0415 - loads an HTTP client
+    from rota.kinds.log_message import LogMessage, read_payload  # noqa: PLC0415 - as above
+
+    models: dict[str, Any] = {"http.request": HttpRequest, "log.message": LogMessage}
+    try:
+        if job["kind"] in models:
+            read_payload(job["payload"], models[job["kind"]])
+    except InvalidPayloadError as error:
+        fault = f"payload.{error.message}".replace("payload.payload", "payload")
+        return f"The built-in kind {job['kind']} will discard this job: {fault}"
+    return None
 
 
 def name_user() -> str:

@@ -1,13 +1,12 @@
 """``rota shards``: the shards of a store, and moving tenants between them."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import App
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-from rota.cli.options import StoreOption, flag, value
+from rota.cli.options import StoreOption, flag, format_instant, value
 from rota.cli.output import PLAIN, Output, Row, Terminal, count_of, print_table
 from rota.cli.progress import Bars
 from rota.escape import escape
@@ -26,7 +25,6 @@ TenantsOption = Annotated[
 ]
 
 COUNTS = ("due_count", "later_count", "running_count", "dead_count")
-COLUMNS = ("Shard", "New tenants", "Exceptions", "Due", "Later", "Running", "Dead")
 
 
 @app.command(name="status")
@@ -46,7 +44,7 @@ def show_status(
     if output.is_done(status_document(status)):
         return is_well
     terminal = output.terminal
-    print_table(terminal.out, COLUMNS, [shard_row(each) for each in status.shards])
+    print_table(terminal.out, [shard_row(each) for each in status.shards])
     for name, counts in (status.tenants or {}).items():
         listed = ", ".join(f"{tenant} {count}" for tenant, count in sorted(counts.items()))
         terminal.print_text(escape(f"{name}: {listed or 'no jobs'}"))
@@ -129,12 +127,17 @@ class _Steps(Bars):
 
 
 def shard_row(shard: ShardReport) -> Row:
-    """One shard as a row of ``COLUMNS``."""
     name = f"{shard.name} (home)" if shard.is_home else shard.name
-    placed = (escape(name), "yes" if shard.is_chosen else "no", str(shard.exception_count))
+    cells = {
+        "Shard": escape(name),
+        "New tenants": "yes" if shard.is_chosen else "no",
+        "Exceptions": str(shard.exception_count),
+    }
     if shard.depths is None:
-        return (*placed, "no answer", "", "", ""), "red"
-    return (*placed, *(f"{shard.total(count):,}" for count in COUNTS)), ""
+        return cells | {"Due": "no answer", "Later": "", "Running": "", "Dead": ""}, "red"
+    names = (count.removesuffix("_count").capitalize() for count in COUNTS)
+    counts = (f"{shard.total(count):,}" for count in COUNTS)
+    return cells | dict(zip(names, counts, strict=True)), ""
 
 
 def describe_move(move: MoveReport) -> str:
@@ -160,10 +163,6 @@ def status_document(status: ShardsStatus) -> dict[str, Any]:
             }
             for each in status.shards
         ],
-        "moves": [{**each._asdict(), "since": _text(each.since)} for each in status.moves],
+        "moves": [{**each._asdict(), "since": format_instant(each.since)} for each in status.moves],
         **({} if status.tenants is None else {"tenants": status.tenants}),
     }
-
-
-def _text(instant: datetime) -> str:
-    return instant.isoformat().replace("+00:00", "Z")

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from rota.cli.arguments import ask_about
-from rota.cli.options import WhyOption, bounds, flag, value
+from rota.cli.options import WhyOption, ask_about, bounds, flag, value
 from rota.cli.output import (
     NOTHING,
     GivenTerminal,
@@ -25,9 +24,6 @@ from rota.runtime.user_modules import read_registrations
 from rota.scheduler.policy import DECLARATIVE, SchedulerSettings
 from rota.scheduler.registration import accept_registrations
 
-TASK_COLUMNS = ("Task", "State", "Started", "Next", "Schedule")
-PLAN_COLUMNS = ("Task", "", "Next before", "Next after", "Change")
-RUN_COLUMNS = ("Due", "Late", "Ran for", "Outcome", "Reason", "Error")
 _STATES = {"AwaitingRun": "waiting", "Running": "running", "AwaitingRetry": "retrying"}
 _STYLES = {"running": "green", "retrying": "yellow", "interrupted": "red", "paused": "yellow"}
 _RUN_STYLES = {"failed": "red", "interrupted": "yellow"}
@@ -35,46 +31,44 @@ _STANDING_STYLES = {"new": "green", "changed": "yellow", "removed": "red"}
 
 
 def task_row(task: dict[str, Any], viewer: Viewer) -> Row:
-    """One task as a row of ``TASK_COLUMNS``, with the style its state deserves."""
     state = "interrupted" if task["is_interrupted"] else _STATES.get(task["phase"], task["phase"])
     if task["is_paused"] and state != "running":
         state = "paused"
-    cells = (
-        escape(task["name"]),
-        escape(state),
-        viewer.relative(task["last_attempt_at"]),
-        NOTHING if task["is_paused"] else _show_first(task["occurrences"], viewer),
-        escape(task["description"] or task["cron"]),
-    )
+    cells = {
+        "Task": escape(task["name"]),
+        "State": escape(state),
+        "Started": viewer.relative(task["last_attempt_at"]),
+        "Next": NOTHING if task["is_paused"] else _show_first(task["occurrences"], viewer),
+        "Schedule": escape(task["description"] or task["cron"]),
+    }
     return cells, _STYLES.get(state, "")
 
 
 def run_row(run: dict[str, Any], viewer: Viewer) -> Row:
-    """One past run as a row of ``RUN_COLUMNS``."""
     due, started = read_utc(run["scheduled_at"]), read_utc(run["started_at"])
     ended = None if run["ended_at"] is None else read_utc(run["ended_at"])
-    cells = (
-        viewer.show(run["scheduled_at"]),
-        format_duration(max(started - due, timedelta(0))),
-        NOTHING if ended is None else format_duration(ended - started),
-        escape(run["outcome"]),
-        escape(run["reason"]),
-        show_text(run["error"], 100),
-    )
+    cells = {
+        "Due": viewer.show(run["scheduled_at"]),
+        "Late": format_duration(max(started - due, timedelta(0))),
+        "Ran for": NOTHING if ended is None else format_duration(ended - started),
+        "Outcome": escape(run["outcome"]),
+        "Reason": escape(run["reason"]),
+        "Error": show_text(run["error"], 100),
+    }
     return cells, _RUN_STYLES.get(run["outcome"], "")
 
 
 def plan_rows(plan: dict[str, Any], viewer: Viewer) -> list[Row]:
-    """What would change, as rows of ``PLAN_COLUMNS``; kept tasks are not worth one."""
+    """What would change; kept tasks are not worth a row."""
     return [
         (
-            (
-                escape(task["name"]),
-                escape(task["standing"]),
-                _show_first(task["occurrences_before"], viewer),
-                _show_first(task["occurrences_after"], viewer),
-                _list_changes(task),
-            ),
+            {
+                "Task": escape(task["name"]),
+                "": escape(task["standing"]),
+                "Next before": _show_first(task["occurrences_before"], viewer),
+                "Next after": _show_first(task["occurrences_after"], viewer),
+                "Change": _list_changes(task),
+            },
             _STANDING_STYLES.get(task["standing"], ""),
         )
         for task in plan["tasks"]
@@ -148,7 +142,7 @@ def list_tasks(
         return
     viewer = session.viewer
     rows = [task_row(task, viewer) for task in chosen[:limit]]
-    print_table(session.terminal.out, TASK_COLUMNS, rows)
+    print_table(session.terminal.out, rows)
     _print_footer(session.terminal, found, shown=len(rows), total=len(chosen))
 
 
@@ -164,7 +158,7 @@ def show_plan(tasks: TasksReference, /, *, session: Zoned = IN_ZONE) -> None:
     plan = session.post("tasks", "plan", body=order, makes=True)
     if session.is_done(plan):
         return
-    print_table(session.terminal.out, PLAN_COLUMNS, plan_rows(plan, session.viewer))
+    print_table(session.terminal.out, plan_rows(plan, session.viewer))
     counts = Counter(task["standing"] for task in plan["tasks"])
     words = ("new", "changed", "removed", "kept")
     session.terminal.print_text(", ".join(f"{counts[word]} {word}" for word in words), "bold")
@@ -204,7 +198,7 @@ def show_history(
     if session.is_done({**detail, "runs": runs}):
         return
     viewer = session.viewer
-    print_table(session.terminal.out, RUN_COLUMNS, [run_row(it, viewer) for it in runs])
+    print_table(session.terminal.out, [run_row(it, viewer) for it in runs])
     failed = sum(it["outcome"] != "succeeded" for it in runs)
     session.terminal.print_text(
         f"{count_of(len(runs), 'run')} of {escape(name)}, {failed} not successful", "bold"

@@ -17,7 +17,6 @@ from rota.escape import escape
 
 app = App(name="tokens")
 
-TOKEN_COLUMNS = ("Id", "Tenant", "Scopes", "Good until", "Last used", "Name", "Issued by")
 
 ScopeOption = Annotated[
     list[Scope],
@@ -88,7 +87,7 @@ def list_tokens(*, limit: LimitOption = 100, session: ZonedSession = LOCALLY) ->
     """
     listed = session.collect("tokens", limit=limit)
     make_row = partial(token_row, names={token["id"]: token["name"] for token in listed[0]})
-    session.print_items(listed, TOKEN_COLUMNS, make_row, noun="token")
+    session.print_items(listed, make_row, noun="token")
 
 
 @app.command(name="revoke")
@@ -122,18 +121,18 @@ def revoke(
 
 
 def token_row(token: dict[str, Any], viewer: Viewer, names: Mapping[str, str]) -> Row:
-    """One token as a row of ``TOKEN_COLUMNS``; ``names`` are those of the tokens by id."""
+    """One token; ``names`` are those of the tokens by id."""
     is_revoked = token["revoked_at"] is not None
     until = "revoked" if is_revoked else viewer.show(token["expires_at"])
-    cells = (
-        escape(token["id"]),
-        show_text(token["tenant"], 40),
-        _show_scopes(token),
-        until,
-        viewer.show(token["last_used_at"]),
-        show_text(token["name"], 80),
-        show_text(names.get(token["issued_by"], token["issued_by"] or "-"), 80),
-    )
+    cells = {
+        "Id": escape(token["id"]),
+        "Tenant": show_text(token["tenant"], 40),
+        "Scopes": _show_scopes(token),
+        "Good until": until,
+        "Last used": viewer.show(token["last_used_at"]),
+        "Name": show_text(token["name"], 80),
+        "Issued by": show_text(names.get(token["issued_by"], token["issued_by"] or "-"), 80),
+    }
     return cells, "dim" if is_revoked else ""
 
 

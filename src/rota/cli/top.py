@@ -12,9 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rota.cli.arguments import format_instant
 from rota.cli.job_tables import STYLES, WAITING, read_state
-from rota.cli.options import bounds, flag
+from rota.cli.options import bounds, flag, format_instant
 from rota.cli.output import (
     NOTHING,
     Viewer,

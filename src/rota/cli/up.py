@@ -12,12 +12,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rota.cli.arguments import choose_zone
 from rota.cli.event_lines import describe_event, format_event_duration, make_line_reporter
-from rota.cli.options import AppArgument, ZoneOption, flag, value
+from rota.cli.options import AppArgument, ZoneOption, choose_zone, flag, value
 from rota.cli.output import GivenTerminal, Terminal, format_duration
-from rota.cli.process import TASKS_HELP, ListenOptions, ProcessOptions, TaskRules, end_on, load_app
-from rota.cli.work import WorkerOptions
+from rota.cli.process import (
+    TASKS_HELP,
+    ListenOptions,
+    ProcessOptions,
+    TaskRules,
+    WorkerOptions,
+    end_on,
+    load_app,
+)
 from rota.clock.protocol import Clock
 from rota.errors import CronCalculationError, InvalidCronExpressionError, StoreError
 from rota.escape import escape

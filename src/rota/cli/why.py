@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rota.cli.arguments import ask_about
-from rota.cli.options import JobArgument, value
+from rota.cli.options import JobArgument, ask_about, value
 from rota.cli.session import HERE, Target, TenantSession
 from rota.clock.protocol import Clock, keeps_real_time
 from rota.escape import escape

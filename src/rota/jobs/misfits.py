@@ -60,7 +60,7 @@ def explain_misfit(error: msgspec.ValidationError, kind: type[Any]) -> Misfit:
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the most similar known name, if any."""
     near = get_close_matches(name[:LONGEST_NAME], list(known), n=1)
-    return f"; {near[0]} is" if near else ""
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def shorten(name: str) -> str:

@@ -51,7 +51,7 @@ async def find_error_group(store: DocumentStore, tenant: str, group_id: str) -> 
     """One group; NotFoundError if the tenant has none with that id."""
     found = (await read_groups(store, tenant)).get(group_id)
     if found is None:
-        raise NotFoundError("No error group has that id", {"field": "group_id"})
+        raise NotFoundError(f'No error group has the id "{group_id:.40}"', {"field": "group_id"})
     return _mask(found)
 
 

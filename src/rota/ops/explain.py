@@ -80,7 +80,7 @@ def explain_completed(facts: JobFacts) -> Finding:
     text += (
         "" if done_at < meant_for else f", and done {format_duration(done_at - meant_for)} later"
     )
-    done = Reason(code="succeeded", text=f"{text}.", at=done_at)
+    done = Reason("succeeded", f"{text}.", at=done_at)
     failed = (
         "one failed attempt" if job.attempt_count == 1 else f"{job.attempt_count} failed attempts"
     )
@@ -105,7 +105,7 @@ def explain_failed(facts: JobFacts) -> Finding:
         return _explain_cancelled(facts)
     source = "Its handler said" if job.ending is Ending.DISCARDED else "The last error was"
     text = f"{source}: {format_error(job.last_error)}"
-    given_up = Reason(code=_CODES[job.ending], text=text, at=at)
+    given_up = Reason(_CODES[job.ending], text, at=at)
     sentence = f"It failed for good at {facts.show(at)}: {_describe_end(job)}."
     return Finding("failed", sentence, [given_up, *_history(facts), *_links(facts)])
 
@@ -128,8 +128,8 @@ def explain_blocked(facts: JobFacts) -> Finding:
         return _explain_cancelled(facts)
     reasons = [
         Reason(
-            code="blocked",
-            text=f"J{format_job(each)[1:]} "
+            "blocked",
+            f"J{format_job(each)[1:]} "
             + ("was cancelled" if each.ending is Ending.CANCELLED else "failed")
             + f" at {facts.show(each.updated_at)}: {format_error(each.last_error)}",
             at=each.updated_at,
@@ -139,7 +139,7 @@ def explain_blocked(facts: JobFacts) -> Finding:
     ]
     if not reasons:
         text = "A job it depended on failed and no longer exists."
-        reasons = [Reason(code="blocked", text=text, at=job.updated_at)]
+        reasons = [Reason("blocked", text, at=job.updated_at)]
     sentence = "It will never run: a job it depends on failed, directly or through others."
     return Finding("will not run", sentence, [*reasons, *_links(facts)])
 
@@ -149,8 +149,8 @@ def _explain_cancelled(facts: JobFacts) -> Finding:
     act = next((it for it in facts.audit if it.action in ("cancel", "bulk_cancel")), None)
     given = act.why if act is not None else job.last_error
     cancelled = Reason(
-        code="cancelled",
-        text=f"The reason given was: {end_sentence(given)}" if given else "No reason was given.",
+        "cancelled",
+        f"The reason given was: {end_sentence(given)}" if given else "No reason was given.",
         at=job.updated_at,
         who=None if act is None else act.who,
     )
@@ -164,7 +164,7 @@ def _explain_skipped(facts: JobFacts) -> Finding:
     job, due_at = facts.job, planned_start(facts.job)
     late_for = format_duration(job.updated_at - due_at)
     text = f"It was due at {facts.show(due_at)}; a worker came {late_for} later."
-    missed = Reason(code="missed", text=text, at=due_at, until=job.updated_at)
+    missed = Reason("missed", text, at=due_at, until=job.updated_at)
     sentence = "It did not run: it could not start in time, and was skipped."
     reasons = [missed, *describe_catch_up(job), *_links(facts)]
     return Finding("did not run", sentence, reasons)
@@ -181,8 +181,8 @@ def describe_attempt(facts: JobFacts, attempt: Attempt) -> Reason:
     error = "." if attempt.error is None else f": {format_error(attempt.error)}"
     outcome = _OUTCOMES.get(attempt.outcome, attempt.outcome)
     return Reason(
-        code="attempt",
-        text=f"Attempt {attempt.number} of {facts.job.retry_policy.max_attempts}, on "
+        "attempt",
+        f"Attempt {attempt.number} of {facts.job.retry_policy.max_attempts}, on "
         f"{attempt.worker}, {outcome} at {facts.show(attempt.ended_at)}, after "
         f"{format_attempt_duration(attempt.lasted_for)}{error}",
         at=attempt.started_at,
@@ -196,8 +196,8 @@ def _links(facts: JobFacts) -> Iterator[Reason]:
     job, stand_in = facts.job, facts.replacement
     if stand_in is not None:
         yield Reason(
-            code="replaced_by",
-            text=f"It was tried again as job {stand_in.id}, now {stand_in.status.lower()}.",
+            "replaced_by",
+            f"It was tried again as job {stand_in.id}, now {stand_in.status.lower()}.",
             at=stand_in.created_at,
             job_id=stand_in.id,
         )
@@ -217,7 +217,7 @@ def explain_pending(facts: JobFacts) -> Finding:
     count, of = len(waited_for), len(job.dependencies)
     what = "another job" if of == 1 else f"{count} {'jobs' if count == of else f'of {of} jobs'}"
     then = f"Even then it is not due before {facts.show(job.due_at)}."
-    later = [Reason(code="later", text=then, at=job.due_at)] if job.due_at > facts.now else []
+    later = [Reason("later", then, at=job.due_at)] if job.due_at > facts.now else []
     reasons = [*waited_for, *later, *describe_occurrence(job)]
     return Finding("waits", f"It waits for {what} to be done.", reasons)
 
@@ -240,14 +240,14 @@ def explain_running(facts: JobFacts) -> Finding:
             f"The lease of {worker} expired at {facts.show(until)}. The next rescue marks its "
             "attempt as lost and retries the job."
         )
-        held = Reason(code="stalled", text=text, at=lease.taken_at, until=until, who=worker)
+        held = Reason("stalled", text, at=lease.taken_at, until=until, who=worker)
         silent_for = format_duration(now - until)
         sentence = f"It has stalled: {worker} should have extended its lease {silent_for} ago."
         return Finding("stalled", sentence, [held, *about])
     since = f"since {facts.show(lease.taken_at)}, for {format_duration(now - lease.taken_at)}"
     held = Reason(
-        code="lease",
-        text=f"Its lease, token {lease.token}, lasts until {facts.show(until)}; the "
+        "lease",
+        f"Its lease, token {lease.token}, lasts until {facts.show(until)}; the "
         "worker extends it while it is alive.",
         at=lease.taken_at,
         until=until,
@@ -267,7 +267,7 @@ def explain_ready(facts: JobFacts) -> Finding:
     holds = [] if snapshot is None else list_holds(job, snapshot, now)
     due_for = format_duration(now - job.due_at)
     text = f"It has been due since {facts.show(job.due_at)}, for {due_for}."
-    due = Reason(code="due", text=text, at=job.due_at)
+    due = Reason("due", text, at=job.due_at)
     sentence = "It is due, and runs as soon as a worker is free."
     if is_missed(job, now):
         sentence = "It is due, but too late to start: the next worker skips it."
@@ -284,11 +284,11 @@ def _explain_paused(facts: JobFacts) -> Finding:
     job = facts.job
     act = _latest(facts.audit, _PAUSES)
     if act is None:
-        paused = Reason(code="paused", text="It is not recorded who paused it.")
+        paused = Reason("paused", "It is not recorded who paused it.")
     else:
         why = end_sentence(f": {act.why}" if act.why else "")
         text = f"{act.who} paused it at {facts.show(act.at)}{why}"
-        paused = Reason(code="paused", text=text, at=act.at, who=act.who)
+        paused = Reason("paused", text, at=act.at, who=act.who)
     sentence = "Its series is paused and does not run until it is resumed."
     return Finding("waits", sentence, [paused, *describe_occurrence(job)])
 
@@ -323,11 +323,11 @@ def _describe_dependency(facts: JobFacts, job_id: JobId) -> Reason:
     job = facts.dependencies.get(job_id)
     if job is None:
         text = f"It depends on job {job_id}, which no longer exists."
-        return Reason(code="dependency", text=text, job_id=job_id)
+        return Reason("dependency", text, job_id=job_id)
     due = f", due at {facts.show(job.due_at)}" if job.status is JobStatus.READY else ""
     return Reason(
-        code="dependency",
-        text=f"It waits for {format_job(job)}, which is {job.status.lower()}{due}.",
+        "dependency",
+        f"It waits for {format_job(job)}, which is {job.status.lower()}{due}.",
         job_id=job.id,
         until=job.due_at if job.status is JobStatus.READY else None,
     )
@@ -335,7 +335,7 @@ def _describe_dependency(facts: JobFacts, job_id: JobId) -> Reason:
 
 def _describe_time(facts: JobFacts) -> Reason:
     text = "That is the requested time."
-    return Reason(code="later", text=text, at=facts.job.due_at)
+    return Reason("later", text, at=facts.job.due_at)
 
 
 def _describe_deferral(facts: JobFacts) -> Iterator[Reason]:
@@ -344,8 +344,8 @@ def _describe_deferral(facts: JobFacts) -> Iterator[Reason]:
         return
     times = "" if deferral.count == 1 else f" That has happened {deferral.count} times."
     yield Reason(
-        code="deferred",
-        text=f"A gate held it back at {facts.show(job.updated_at)} for "
+        "deferred",
+        f"A gate held it back at {facts.show(job.updated_at)} for "
         f"{end_sentence(deferral.reason)}{times}",
         at=job.updated_at,
         until=deferral.until,
@@ -365,7 +365,7 @@ def _describe_retry(facts: JobFacts) -> Iterator[Reason]:
         delay = retry_delay(policy, job.attempt_count)
         text += f" It is tried again after {format_duration(timedelta(seconds=delay))}"
         text += f" ({policy.backoff_strategy.lower()} backoff)."
-    yield Reason(code="retry", text=text, at=last.ended_at, until=job.due_at)
+    yield Reason("retry", text, at=last.ended_at, until=job.due_at)
 
 
 def is_backoff(job: Job, last: Attempt) -> bool:
@@ -382,8 +382,8 @@ def _describe_moves(facts: JobFacts) -> Iterator[Reason]:
     done = "requested an immediate run" if act.action == "run_now" else "moved it to this time"
     why = f": {act.why}" if act.why else ""
     yield Reason(
-        code="moved",
-        text=end_sentence(f"{act.who} {done} at {facts.show(act.at)}{why}"),
+        "moved",
+        end_sentence(f"{act.who} {done} at {facts.show(act.at)}{why}"),
         at=act.at,
         who=act.who,
     )
@@ -404,8 +404,8 @@ def _describe_snooze(facts: JobFacts) -> Iterator[Reason]:
     if job.last_token <= last_spent or is_deferred or _latest(facts.audit, _MOVES):
         return
     yield Reason(
-        code="snoozed",
-        text=f"Its handler asked at {facts.show(job.updated_at)} to be called again then.",
+        "snoozed",
+        f"Its handler asked at {facts.show(job.updated_at)} to be called again then.",
         at=job.updated_at,
         until=job.due_at,
     )
@@ -455,4 +455,4 @@ def _origin(facts: JobFacts) -> list[Reason]:
     if replaced is None:
         return []
     text = f"It replaces job {replaced}, which failed."
-    return [Reason(code="replaces", text=text, at=facts.job.created_at, job_id=replaced)]
+    return [Reason("replaces", text, at=facts.job.created_at, job_id=replaced)]

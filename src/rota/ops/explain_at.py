@@ -97,7 +97,7 @@ class SeriesHistory(NamedTuple):
             ended = f"was cancelled at {show(job.updated_at)}"
         text = f"Job {job.id}, for {show(at)}, {ended}"
         text = text if text.endswith(".") else f"{text}."
-        return Reason(code="occurrence", text=text, at=at, job_id=job.id)
+        return Reason("occurrence", text, at=at, job_id=job.id)
 
 
 def explain_past(history: SeriesHistory, occurrence_at: datetime) -> Finding:
@@ -143,18 +143,18 @@ def _find_cause(history: SeriesHistory, occurrence_at: datetime) -> tuple[Answer
     before, pause = history.find_before(occurrence_at), history.find_pause(occurrence_at)
     if job.recurrence is not None and occurrence_at < job.recurrence.start:
         text = f"The series began later, at {show(job.recurrence.start)}."
-        return "did not run", Reason(code="later", text=text, at=job.recurrence.start)
+        return "did not run", Reason("later", text, at=job.recurrence.start)
     if pause is not None:
         text = f"{pause.who} had paused the series at {show(pause.at)}."
-        return "did not run", Reason(code="paused", text=text, at=pause.at, who=pause.who)
+        return "did not run", Reason("paused", text, at=pause.at, who=pause.who)
     if before is None:
-        return "not known", Reason(code="occurrence", text=_KEPT)
+        return "not known", Reason("occurrence", _KEPT)
     if not before.status.is_terminal or before.updated_at >= occurrence_at:
         return "did not run", _describe_overlap(history, before)
     if history.live is None:
         text = f"The series had ended: {why_it_ends(history.facts._replace(job=before))}."
-        return "did not run", Reason(code="series_end", text=text, job_id=before.id)
-    return "not known", Reason(code="occurrence", text=_KEPT)
+        return "did not run", Reason("series_end", text, job_id=before.id)
+    return "not known", Reason("occurrence", _KEPT)
 
 
 def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
@@ -162,14 +162,14 @@ def _describe_overlap(history: SeriesHistory, before: Job) -> Reason:
     show = history.facts.show
     if is_skipped(before):
         text = "No worker could run it in time, and the series skips missed occurrences."
-        return Reason(code="missed", text=text, at=occurrence_of(before), job_id=before.id)
+        return Reason("missed", text, at=occurrence_of(before), job_id=before.id)
     until = f"until {show(before.updated_at)}" if before.status.is_terminal else "and still does"
     verb = "ran or waited" if before.status.is_terminal else "runs or waits"
     text = (
         f"It was skipped because the job for {show(occurrence_of(before))} {verb} {until}. "
         "That job covers it too; its handler gets the number of skipped occurrences."
     )
-    return Reason(code="overlap", text=text, at=occurrence_of(before), job_id=before.id)
+    return Reason("overlap", text, at=occurrence_of(before), job_id=before.id)
 
 
 def explain_future(
@@ -199,15 +199,15 @@ def _find_hindrance(history: SeriesHistory, occurrence_at: datetime) -> Reason |
     if live is None or live.recurrence is None:
         last = max(history.jobs, key=occurrence_of)
         text = f"The series has ended: {why_it_ends(history.facts._replace(job=last))}."
-        return Reason(code="series_end", text=text, job_id=last.id)
+        return Reason("series_end", text, job_id=last.id)
     if live.is_paused:
         pause = next((entry for entry in history.audit if entry.action == "pause"), None)
         by = "" if pause is None else f" by {pause.who} at {show(pause.at)}"
         text = f"The series is paused{by}; it will run if the series is resumed before."
-        return Reason(code="paused", text=text, who=None if pause is None else pause.who)
+        return Reason("paused", text, who=None if pause is None else pause.who)
     if live.ending is not Ending.CANCELLED and occurrence_at < occurrence_of(live):
         text = f"The series is already at {show(occurrence_of(live))}, with job {live.id}."
-        return Reason(code="next_occurrence", text=text, at=occurrence_of(live), job_id=live.id)
+        return Reason("next_occurrence", text, at=occurrence_of(live), job_id=live.id)
     return _find_end(history, live, live.recurrence, occurrence_at)
 
 
@@ -217,13 +217,13 @@ def _find_end(
     until = recurrence.until
     if until is not None and occurrence_at > until:
         text = f"The series ends at {history.facts.show(until)}."
-        return Reason(code="series_end", text=text, at=until)
+        return Reason("series_end", text, at=until)
     if recurrence.count is None:
         return None
     if count_missed(recurrence, occurrence_of(live), occurrence_at) < recurrence.count:
         return None
     left = "one occurrence" if recurrence.count == 1 else f"{recurrence.count} occurrences"
-    return Reason(code="series_end", text=f"The series ends before: it has {left} left.")
+    return Reason("series_end", f"The series ends before: it has {left} left.")
 
 
 def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) -> Iterator[Reason]:
@@ -232,7 +232,7 @@ def _describe_way(history: SeriesHistory, live: Job, occurrence_at: datetime) ->
         yield history.describe_run(live)
         if live.due_at != planned_start(live):
             text = f"Its job was moved to {history.facts.show(live.due_at)}."
-            yield Reason(code="moved", text=text, at=live.due_at, job_id=live.id)
+            yield Reason("moved", text, at=live.due_at, job_id=live.id)
         return
     yield history.describe_run(live)
     yield from describe_overlap(live)
@@ -272,7 +272,7 @@ def _find_place(job: Job, at: datetime) -> Place:
     if instants_of(at, zone, gap="skip", fold="first"):
         return Place(shown[0])
     text = f"{at:%Y-%m-%d %H:%M} does not exist in {zone}: the clocks go forward past it."
-    return Place(shown[0], Reason(code="clock_change", text=text, at=shown[0]))
+    return Place(shown[0], Reason("clock_change", text, at=shown[0]))
 
 
 async def _judge_series(store: RailStore, facts: JobFacts, place: Place) -> Finding:
@@ -322,8 +322,8 @@ def _judge_job(facts: JobFacts, at: datetime) -> Finding:
     if lease is not None and lease.taken_at <= at <= facts.now:
         return Finding("running", f"It was running at {show(at)}, and still is.", [_now(facts)])
     if at < job.created_at:
-        text = f"It was created later, at {show(job.created_at)}."
-        return Finding("did not run", f"It did not run at {show(at)}: {text}", [_now(facts)])
+        text = f"It did not run at {show(at)}: it was created later, at {show(job.created_at)}."
+        return Finding("did not run", text, [_now(facts)])
     if at <= facts.now or job.status.is_terminal:
         return _judge_kept(facts, at)
     return _judge_future(facts, at)
@@ -363,4 +363,4 @@ def _judge_future(facts: JobFacts, at: datetime) -> Finding:
 
 def _now(facts: JobFacts) -> Reason:
     """The current state, as the explanation without an instant words it."""
-    return Reason(code="now", text=explain(facts).sentence)
+    return Reason("now", explain(facts).sentence)

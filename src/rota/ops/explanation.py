@@ -173,7 +173,7 @@ ReasonCode = Literal[
 ]
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
+class Reason(msgspec.Struct, frozen=True):
     """One reason, in words and for programs.
 
     ``at`` is the instant it refers to and ``until`` its end. ``job_id`` names another job, ``who``

@@ -6,6 +6,7 @@ knows their payloads: the API validates them, and the pages build forms from the
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -86,6 +87,93 @@ class Catalogue:
 
 CheckPayload: TypeAlias = Callable[[Any], object]
 """Raises InvalidArgumentsError if a payload does not fit."""
+
+
+async def read_checks(store: DocumentStore) -> dict[str, CheckPayload]:
+    """A check for each kind of the catalogue, for a process that does not have the app itself."""
+    kinds = await read_kinds(store)
+    return {kind: partial(check_schema, kind, entry.schema) for kind, entry in kinds.items()}
+
+
+def check_schema(kind: str, schema: Mapping[str, Any], payload: Any) -> None:
+    """Refuse a payload with names or types that its JSON Schema does not allow.
+
+    What a schema says beyond that is left to the worker: it knows the types themselves.
+    """
+    misfit = _find_misfit(schema, payload, schema.get("$defs", {}))
+    if misfit is not None:
+        path, reason = misfit
+        raise InvalidArgumentsError(kind, path.removeprefix(".") or None, reason)
+
+
+def _find_misfit(
+    schema: Mapping[str, Any], value: Any, definitions: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """The path of the first value that does not fit, and why."""
+    if isinstance(value, dict) and _OUTPUTS & value.keys():
+        return None  # the result of another job, which is not there yet
+    if "$ref" in schema:
+        schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
+    if "anyOf" in schema:
+        found = [_find_misfit(each, value, definitions) for each in schema["anyOf"]]
+        return None if None in found else min(filter(None, found), key=lambda it: not it[0])
+    if "enum" in schema and value not in schema["enum"]:
+        allowed = ", ".join(map(repr, schema["enum"]))
+        return "", f"must be one of {allowed}, got {value!r:.60}"
+    expected = str(schema.get("type"))
+    if expected in _TYPES and not _is_of(expected, value, schema.get("format")):
+        return "", f"must be {_TYPES[expected][0]}, got {value!r:.60}"
+    if isinstance(value, dict):
+        return _find_in_object(schema, value, definitions)
+    return _find_in_list(schema, value, definitions) if isinstance(value, list) else None
+
+
+_OUTPUTS = {"$output", "$outputs"}
+_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
+    "integer": ("an integer", (int,)),
+    "number": ("a number", (int, float)),
+    "string": ("a text", (str,)),
+    "boolean": ("true or false", (bool,)),
+    "null": ("null", (type(None),)),
+    "object": ("an object", (dict,)),
+    "array": ("a list", (list,)),
+}
+
+
+def _is_of(expected: str, value: Any, form: str | None) -> bool:
+    if isinstance(value, bool):
+        return expected == "boolean"
+    _, types = _TYPES[expected]
+    return isinstance(value, types) or (form == "decimal" and isinstance(value, int | float))
+
+
+def _find_in_object(
+    schema: Mapping[str, Any], value: dict[str, Any], definitions: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+    for name in schema.get("required", ()):
+        if (
+            name not in value and len(properties.get(name, {}).get("enum", ())) != 1
+        ):  # else it is a tag
+            return f".{name}", "is missing"
+    for name, inner in value.items():
+        if name not in properties and others is False:
+            return f".{name}", f"is not known; known are: {', '.join(properties) or 'none'}"
+        misfit = _find_misfit(properties.get(name, others), inner, definitions)
+        if misfit is not None:
+            return f".{name}{misfit[0]}", misfit[1]
+    return None
+
+
+def _find_in_list(
+    schema: Mapping[str, Any], value: list[Any], definitions: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    first, rest = schema.get("prefixItems", ()), schema.get("items") or {}
+    for place, inner in enumerate(value):
+        misfit = _find_misfit(first[place] if place < len(first) else rest, inner, definitions)
+        if misfit is not None:
+            return f"[{place}]{misfit[0]}", misfit[1]
+    return None
 
 
 class ServedKinds:

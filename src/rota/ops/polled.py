@@ -50,20 +50,20 @@ def _explain_job(
     at = wakes_at(job)
     if at is None:
         text = f"It was last processed at {show(job.updated_at)}."
-        reason = Reason(code="succeeded", text=text, at=job.updated_at)
+        reason = Reason("succeeded", text, at=job.updated_at)
         return Finding("ran", "It is done.", [reason]).conclude(job.id, job.status, now)
     present = [it for it in pollers if it.source == source]
     known = [(it.find(job.id), it) for it in present]
     reasons = [_describe(document, it) for document, it in known if document is not None]
     if not present:
-        reasons.append(Reason(code="no_worker", text=f"No poller of {source} runs now."))
+        reasons.append(Reason("no_worker", f"No poller of {source} runs now."))
     if at > now and job.lease is not None:
         sentence = f"{job.lease.worker} has locked it until {show(at)}."
         found = Finding("running", sentence, reasons, at)
     elif at > now:
         found = Finding("will run", f"It sleeps until {show(at)}.", reasons, at)
     else:
-        reasons.append(Reason(code="due", text=f"It is due since {show(at)}.", at=at))
+        reasons.append(Reason("due", f"It is due since {show(at)}.", at=at))
         sentence = f"It waits for a poller of {source}, for {format_duration(now - at)}."
         found = Finding("due", sentence, reasons)
     return found.conclude(job.id, job.status, now)
@@ -88,6 +88,6 @@ def _describe(document: PolledDocument, poller: PollerPresence) -> Reason:
     begin = show(document.since)
     if document.error is None:
         text = f"{poller.id} has locked it from {begin} to {show(document.until)}."
-        return Reason(code="lease", text=text, at=document.since, until=document.until)
+        return Reason("lease", text, at=document.since, until=document.until)
     text = f"{poller.id} began it at {begin} and failed: {document.error}."
-    return Reason(code="retry", text=text, at=document.since, until=document.until)
+    return Reason("retry", text, at=document.since, until=document.until)

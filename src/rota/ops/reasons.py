@@ -5,13 +5,7 @@ from datetime import datetime, timedelta
 
 from rota.errors import RotaError
 from rota.fleet.presence import WorkerPresence
-from rota.jobs import (
-    Job,
-    Recurrence,
-    make_trigger,
-    next_occurrence,
-    planned_start,
-)
+from rota.jobs import Job, Recurrence, make_trigger, next_occurrence, planned_start
 from rota.jobs.recurrence import SeriesEnd, assess_punctuality, occurrence_of, series_of
 from rota.ops.explanation import (
     JobFacts,
@@ -50,32 +44,34 @@ def describe_occurrence(job: Job) -> Iterator[Reason]:
     """The occurrence and the rule the job belongs to, and how DST affected it."""
     if job.recurrence is None:
         return
-    at = occurrence_of(job)
-    try:
-        preview = preview_series(job.recurrence, at, 1)
-    except RotaError as error:
-        yield Reason(
-            code="occurrence",
-            text=f"Its rule cannot be computed: {end_sentence(error.message)}",
-            at=at,
-        )
-        return
-    rule = preview.description or job.recurrence.text
-    yield Reason(
-        code="occurrence",
-        text=f"It is the occurrence of {show(at, zone_of(job))} in a series: {rule} "
-        f"({text_of(job.recurrence)}), in zone {job.recurrence.zone}.",
-        at=at,
+    at, zone = occurrence_of(job), zone_of(job)
+    yield from _describe(
+        job.recurrence, at, f"It is the occurrence of {show(at, zone)} in a series"
     )
-    note = preview.occurrences[0].note if preview.occurrences else None
-    if note is not None:
-        yield Reason(code="clock_change", text=f"The {note}.", at=at)
     if job.recurrence.jitter is not None:
         start = planned_start(job)
-        text = (
-            f"Its jitter of up to {job.recurrence.jitter} moves it to {show(start, zone_of(job))}."
-        )
-        yield Reason(code="jitter", text=text, at=start)
+        text = f"Its jitter of up to {job.recurrence.jitter} moves it to {show(start, zone)}."
+        yield Reason("jitter", text, at=start)
+
+
+def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
+    """The rule of the series, and how DST affects it at an occurrence."""
+    if job.recurrence is not None:
+        yield from _describe(job.recurrence, at, "Its rule is")
+
+
+def _describe(recurrence: Recurrence, at: datetime, beginning: str) -> Iterator[Reason]:
+    try:
+        preview = preview_series(recurrence, at, 1)
+    except RotaError as error:
+        text = f"Its rule cannot be computed: {end_sentence(error.message)}"
+        yield Reason("occurrence", text, at=at)
+        return
+    rule = f"{preview.description or recurrence.text} ({text_of(recurrence)})"
+    yield Reason("occurrence", f"{beginning}: {rule}, in zone {recurrence.zone}.", at=at)
+    note = next((it.note for it in preview.occurrences if it.at == at), None)
+    if note is not None:
+        yield Reason("clock_change", f"The {note}.", at=at)
 
 
 def find_occurrence(job: Job, at: datetime) -> datetime | None:
@@ -93,25 +89,6 @@ def find_occurrence(job: Job, at: datetime) -> datetime | None:
     return first if first is not None and first < minute + _MINUTE else None
 
 
-def describe_rule(job: Job, at: datetime) -> Iterator[Reason]:
-    """The rule of the series, and how DST affects it at an occurrence."""
-    recurrence = job.recurrence
-    if recurrence is None:
-        return
-    try:
-        preview = preview_series(recurrence, at, 1)
-    except RotaError as error:
-        text = f"Its rule cannot be computed: {end_sentence(error.message)}"
-        yield Reason(code="occurrence", text=text, at=at)
-        return
-    rule = preview.description or recurrence.text
-    text = f"Its rule is: {rule} ({text_of(recurrence)}), in zone {recurrence.zone}."
-    yield Reason(code="occurrence", text=text)
-    note = next((it.note for it in preview.occurrences if it.at == at), None)
-    if note is not None:
-        yield Reason(code="clock_change", text=f"The {note}.", at=at)
-
-
 def describe_next(job: Job, at: datetime) -> Iterator[Reason]:
     """The next occurrence after an instant."""
     if job.recurrence is None:
@@ -122,7 +99,7 @@ def describe_next(job: Job, at: datetime) -> Iterator[Reason]:
         return
     if after is not None:
         text = f"The next occurrence after that is {show(after, zone_of(job))}."
-        yield Reason(code="next_occurrence", text=text, at=after)
+        yield Reason("next_occurrence", text, at=after)
 
 
 def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
@@ -134,14 +111,14 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
     if count:
         many = "One occurrence" if count == 1 else f"{count} occurrences"
         yield Reason(
-            code="missed",
-            text=f"{many} of the series passed without a run; its handler gets the number.",
+            "missed",
+            f"{many} of the series passed without a run; its handler gets the number.",
             at=punctuality.scheduled_for,
         )
     if punctuality.is_catch_up:
         yield Reason(
-            code="catch_up",
-            text="The next occurrence is already due: this run covers it too.",
+            "catch_up",
+            "The next occurrence is already due: this run covers it too.",
             at=punctuality.scheduled_for,
         )
 
@@ -149,13 +126,13 @@ def describe_misses(job: Job, now: datetime) -> Iterator[Reason]:
 def describe_overlap(job: Job) -> Iterator[Reason]:
     """What happens to occurrences that come due while the job runs."""
     if job.recurrence is not None:
-        yield Reason(code="overlap", text=_OVERLAPS[job.recurrence.overlap])
+        yield Reason("overlap", _OVERLAPS[job.recurrence.overlap])
 
 
 def describe_catch_up(job: Job) -> Iterator[Reason]:
     """What happens to occurrences that no worker could run in time, unless it is the usual."""
     if job.recurrence is not None and job.recurrence.catch_up != "once":
-        yield Reason(code="catch_up", text=_CATCH_UPS[job.recurrence.catch_up])
+        yield Reason("catch_up", _CATCH_UPS[job.recurrence.catch_up])
 
 
 def describe_future(facts: JobFacts) -> Iterator[Reason]:
@@ -167,23 +144,23 @@ def describe_future(facts: JobFacts) -> Iterator[Reason]:
     if successor is not None:
         at = occurrence_of(successor)
         yield Reason(
-            code="next_occurrence",
-            text=f"The series continues with job {successor.id}, for {show(at, zone)}.",
+            "next_occurrence",
+            f"The series continues with job {successor.id}, for {show(at, zone)}.",
             at=at,
             job_id=successor.id,
         )
         return
     if job.status.is_terminal:
-        yield Reason(code="series_end", text=f"No job follows it: {why_it_ends(facts)}.")
+        yield Reason("series_end", f"No job follows it: {why_it_ends(facts)}.")
         return
     at = occurrence_of(job)
     following = next_occurrence(job.recurrence, at, facts.now, series_id=series_of(job))
     if isinstance(following, SeriesEnd):
-        yield Reason(code="series_end", text=f"It is the last of its series: {following.reason}.")
+        yield Reason("series_end", f"It is the last of its series: {following.reason}.")
     else:
         yield Reason(
-            code="next_occurrence",
-            text=f"The occurrence after it is {show(following.at, zone)}.",
+            "next_occurrence",
+            f"The occurrence after it is {show(following.at, zone)}.",
             at=following.at,
         )
 
@@ -249,8 +226,8 @@ def suspect_quiet_hours(job: Job, snapshot: Snapshot, at: datetime) -> Reason | 
     if not isinstance(verdict, Closed):
         return None
     return Reason(
-        code="gate",
-        text=f"If jobs of its kind notify people, quiet hours hold it back until "
+        "gate",
+        f"If jobs of its kind notify people, quiet hours hold it back until "
         f"{show(verdict.reopens_at, zone_of(job))}.",
         at=at,
         until=verdict.reopens_at,
@@ -265,8 +242,8 @@ def describe_line(job: Job, snapshot: Snapshot) -> Reason | None:
     others = depth.due_count - 1
     one = "One other job of its queue is" if others == 1 else f"{others} others of its queue are"
     return Reason(
-        code="line",
-        text=f"{one} due as well; the more urgent come first, then the older. "
+        "line",
+        f"{one} due as well; the more urgent come first, then the older. "
         f"Its priority is {job.priority}.",
         at=depth.oldest_due_at,
     )
@@ -299,8 +276,8 @@ def _judge_gates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
     opens = "It is checked again at" if verdict.is_recheck else "It opens at"
     when = show(verdict.reopens_at, zone_of(job))
     yield Reason(
-        code="gate",
-        text=f"The gate is closed for {end_sentence(verdict.reason)} {opens} {when}.",
+        "gate",
+        f"The gate is closed for {end_sentence(verdict.reason)} {opens} {when}.",
         at=at,
         until=verdict.reopens_at,
     )
@@ -309,9 +286,7 @@ def _judge_gates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
 def _judge_places(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
     for limit in snapshot.limits:
         if limit.paused is not None:
-            yield Reason(
-                code="limit", text=_describe_pause(limit, limit.paused), at=limit.paused.at
-            )
+            yield Reason("limit", _describe_pause(limit, limit.paused), at=limit.paused.at)
             continue
         if limit.running is None:
             continue
@@ -321,7 +296,7 @@ def _judge_places(job: Job, snapshot: Snapshot) -> Iterator[Reason]:
                 "may not run at all" if not limit.running else f"may run {limit.running} at once"
             )
             tail = "." if not limit.running else ", and that many are running."
-            yield Reason(code="limit", text=f"A limit is reached: {_scope(limit)} {taken}{tail}")
+            yield Reason("limit", f"A limit is reached: {_scope(limit)} {taken}{tail}")
 
 
 def _describe_pause(limit: Limit, pause: Pause) -> str:
@@ -340,8 +315,8 @@ def _judge_rates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
         free_at = next_token_at(limit.rate, bucket, at)
         per = format_duration(limit.rate.per)
         yield Reason(
-            code="rate",
-            text=f"A rate is used up: {_scope(limit)} may start {limit.rate.count} in {per}; "
+            "rate",
+            f"A rate is used up: {_scope(limit)} may start {limit.rate.count} in {per}; "
             f"the next at {show(free_at, zone_of(job))}.",
             until=free_at,
         )
@@ -350,23 +325,23 @@ def _judge_rates(job: Job, snapshot: Snapshot, at: datetime) -> Iterator[Reason]
 def judge_workers(job: Job, workers: Sequence[WorkerPresence]) -> Iterator[Reason]:
     """Why none of these workers can run the job; nothing if one can."""
     if not workers:
-        yield Reason(code="no_worker", text="No worker is known to run on this store.")
+        yield Reason("no_worker", "No worker is known to run on this store.")
     elif not any(takes(worker, job) for worker in workers):
         yield Reason(
-            code="no_worker",
-            text=f"No worker takes jobs of queue {job.queue} for its tenant; "
+            "no_worker",
+            f"No worker takes jobs of queue {job.queue} for its tenant; "
             f"{len(workers)} run on this store.",
         )
     elif not any(takes(worker, job) and _offers(worker, job) for worker in workers):
         yield Reason(
-            code="no_worker",
-            text=f"No worker that takes its queue offers the version label {job.label}: the job "
+            "no_worker",
+            f"No worker that takes its queue offers the version label {job.label}: the job "
             "waits until one does.",
         )
     elif not any(serves(worker, job) for worker in workers):
         yield Reason(
-            code="no_worker",
-            text=f"No worker that takes its queue has a handler for the kind {job.kind}: "
+            "no_worker",
+            f"No worker that takes its queue has a handler for the kind {job.kind}: "
             "the job waits until one has.",
         )
 

@@ -6,17 +6,20 @@ decided by writing the document, together with others if several change at once.
 between loses nothing, and processes that do the same do it once.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from rota.clock.duration import Duration, read_duration
 from rota.errors import (
     ConflictError,
     DuplicateJobError,
+    InvalidInputError,
     InvalidJobError,
     JobEndedError,
     JobNotFoundError,
@@ -40,6 +43,7 @@ from rota.rail.jobs import ROUND_LIMIT, RailContext, find_live
 from rota.rail.noted_series import note_alerts
 from rota.stores.documents import all_documents, find_document
 from rota.stores.protocol import DocumentStore, DocumentWrite
+from rota.triggers.cron_dialects import EVERY
 from rota.triggers.zone import Fold, Gap
 
 SCHEDULES = "schedules"
@@ -406,3 +410,35 @@ async def write_schedules(store: DocumentStore, writes: Sequence[DocumentWrite])
     except StaleVersionError:
         return False
     return True
+
+
+_SECOND = timedelta(seconds=1)
+_RULE = re.compile(r"^\s*(RRULE|DTSTART|EXDATE|RDATE)\b|FREQ=", re.IGNORECASE | re.MULTILINE)
+_ZONE = re.compile(r"^DTSTART;(?:.*;)?TZID=([^:;]+)", re.IGNORECASE | re.MULTILINE)
+_DURATION = re.compile(r"(\d+(\.\d+)?(ms|[dhms]))+")
+_EVERY = {EVERY, "every"}
+
+
+def read_text(text: str) -> dict[str, Any]:
+    """The one of ``cron``, ``rrule`` and ``interval`` that the text is, and a zone it names."""
+    if _RULE.search(text):
+        zone = _ZONE.search(text)
+        return {"rrule": text.strip()} | ({} if zone is None else {"zone": zone[1]})
+    words = text.split()
+    if len(words) == 2 and words[0] in _EVERY:
+        return {"interval": words[1]}
+    if _DURATION.fullmatch(text.strip()):
+        return {"interval": format_seconds(text.strip(), "when")}
+    return {"cron": text.strip()}
+
+
+def format_seconds(value: Duration, field: str) -> str:
+    """A duration as ``1h30m5s``. Raises InvalidInputError for one that is not whole seconds."""
+    duration = read_duration(value, field)
+    if duration < _SECOND or duration % _SECOND:
+        reason = f"{value!s:.60} is not a whole number of seconds, at least one"
+        raise InvalidInputError(f"{field}: {reason}", {"field": field, "reason": reason})
+    minutes, seconds = divmod(duration // _SECOND, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count)

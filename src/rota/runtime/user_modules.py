@@ -12,7 +12,13 @@ from traceback import extract_tb
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rota.clock.protocol import Clock
-from rota.errors import InvalidInputError, TaskDeclarationError, describe_error, invalid
+from rota.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    TaskDeclarationError,
+    describe_error,
+    invalid,
+)
 from rota.stores.opened import OpenStore
 from rota.worker import Worker, WorkerSettings
 from rota.worker.registry import Handler, Registry, Work
@@ -35,6 +41,8 @@ def load_reference(reference: str, option: str) -> Any:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
+    except InvalidConfigurationError:
+        raise  # the environment is at fault, not the module
     except Exception as error:  # a user's module may raise whatever it likes
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
             f"{error.name}."

@@ -14,8 +14,7 @@ from rota.clock.protocol import Clock, keeps_real_time
 from rota.errors import RotaError
 from rota.events import AlertEnded, AlertNotSent, AlertRaised, EventEmitter
 from rota.fleet.identity import make_process_name
-from rota.ops.notices import find_notices, forget_ended
-from rota.ops.task_notices import WatchedTasks
+from rota.ops.notices import WatchedTasks, find_notices, forget_ended
 from rota.runtime.configuration import WATCH_EVERY, Webhook, read_configuration, read_webhook
 from rota.runtime.process import in_background
 from rota.stores.opened import OpenStore

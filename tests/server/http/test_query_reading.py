@@ -56,7 +56,7 @@ def test_a_plus_survives_where_spaces_have_no_place() -> None:
     [
         ("color=red", "color", "not a parameter"),
         ("=x", "query", "not a parameter"),
-        ("Text=x", "Text", "not a parameter of this request; text is"),
+        ("Text=x", "Text", "not a parameter of this request; did you mean text?"),
         ("text=a&text=a", "text", "once"),
         ("text=%00", "text", "NUL"),
         ("text=%ff", "text", "UTF-8"),

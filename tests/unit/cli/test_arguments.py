@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 
-from rota.cli.arguments import choose_zone, read_instant
+from rota.cli.options import choose_zone, read_instant
 from rota.errors import InvalidInputError, InvalidZoneError
 
 LONDON = ZoneInfo("Europe/London")

@@ -246,7 +246,7 @@ def test_check_of_an_unreadable_file_is_bad_input(rota: RunRota, tmp_path: Path)
 def test_a_long_file_on_a_terminal_shows_progress_and_then_nothing_of_it(
     rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.cli.crontab.WORTH_A_PROGRESS_BAR", 1)
+    monkeypatch.setattr("rota.cli.cron.WORTH_A_PROGRESS_BAR", 1)
     monkeypatch.chdir(tmp_path)
     Path("tab").write_text("0 9 * * 1 x\n" * 3, encoding="utf-8")
     outcome = rota("cron", "check", "tab", width=80)
@@ -322,7 +322,7 @@ def test_an_interruption_leaves_standard_input_open(
     def interrupt(*_arguments: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rota.cli.crontab.parse_cron", interrupt)
+    monkeypatch.setattr("rota.cli.cron.parse_cron", interrupt)
     assert rota("cron", "check", "-").status == 130
     gc.collect()
     assert not stdin.buffer.closed

@@ -1,6 +1,6 @@
 import pytest
 
-from rota.cli.crontab import CrontabForm, Findings, check_lines
+from rota.cli.cron import CrontabForm, Findings, check_lines
 
 EXTENDED = CrontabForm("extended")
 

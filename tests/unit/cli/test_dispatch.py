@@ -14,6 +14,8 @@ from rota.cli import commands, dispatch
 from rota.cli.dispatch import EXIT_STATUSES, run_command
 from rota.testing import VirtualClock
 
+UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+
 
 def test_help_lists_the_commands_and_teaches_by_example(rota: RunRota) -> None:
     outcome = rota("--help")
@@ -210,9 +212,9 @@ def test_a_schedule_without_a_further_occurrence_is_not_found(rota: RunRota) -> 
         (("store", "copy", "memory://"), "TARGET is missing"),
         (("tokens", "create", "ada"), "--scope is missing"),
         (("jobs", "list", "--limit"), "--limit needs a value"),
-        (("cron", "next", "* * * * *", "-n", "0"), 'Invalid value "0" for -n'),
-        (("cron", "next", "* * * * *", "-n", "10001"), 'Invalid value "10001" for -n'),
-        (("cron", "next", "* * * * *", "--gap", "x"), 'Invalid value "x" for --gap'),
+        (("cron", "next", "* * * * *", "-n", "0"), '-n "0" must be from 1 to 10000'),
+        (("cron", "next", "* * * * *", "-n", "10001"), '-n "10001" must be from 1 to 10000'),
+        (("cron", "next", "* * * * *", "--gap", "x"), '--gap "x" must be one of "skip", "shift"'),
     ],
 )
 def test_a_bad_command_line_is_explained(
@@ -295,3 +297,57 @@ def test_json_is_ascii_and_hides_no_control_character(rota: RunRota) -> None:
     assert outcome.err.isascii()
     assert "\x7f" not in outcome.err
     assert json.loads(outcome.err)["error"]["details"] == {"zone": "caf\u00e9\x7f"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("jobs", "create", "a", "--queue", "a/b"), "--queue must be 1 to 64 of"),
+        (("jobs", "create", ""), "NAME must have 1 to 255 characters"),
+        (("jobs", "create", "a", "--after", UNKNOWN), "--after names jobs that do not exist: "),
+        (("jobs", "create", "a", "--priority", "x"), '--priority "x" must be a whole number'),
+        (("jobs", "list", "--search", "x:y"), '--search has the field "x", which is not one of'),
+        (("jobs", "list", "--tenant", ""), "--tenant is empty; name a tenant"),
+        (("series", "create", "a", "--every", "1h", "--times", "0"), "--times must be from 1 to"),
+        (("series", "create", "a", "--cron", "99 * * * *"), "--cron is refused: Invalid cron"),
+        (("gates", "quiet-hours", "--start", "22:00", "--end", "7", "--day", "x"), "--end must be"),
+        (("limits", "set", "--ageing", "5m"), "--ageing holds for a whole queue"),
+        (("limits", "set", "--rate", "5/x"), '--rate "5/x" is not a rate; write a count and a'),
+        (("retention", "set", "x=1d"), 'RULES: "x=1d" is not valid; write NAME=TIME'),
+        (("cron", "next", "* * * * *", "--zone", "Europe/Pari"), "; did you mean Europe/Paris?"),
+        (("check", "--late-after", "x"), '--late-after "x" must be a number'),
+        (("work", "--queue", "a b"), "--queue must be 1 to 64 of"),
+        (("work", "--tenant", "a b"), "--tenant must be 1 to 200 of"),
+        (("completion",), "SHELL is missing"),
+    ],
+)
+def test_a_refusal_names_the_option_that_was_typed(
+    rota: RunRota,
+    argv: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rota("store", "migrate")
+    outcome = rota(*argv)
+    assert (outcome.status, message in outcome.err) == (2, True), outcome.err
+
+
+def test_programs_get_the_field_of_the_service(
+    rota: RunRota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = rota("jobs", "create", "a", "--queue", "a/b", "--json").error
+    assert error["details"]["field"] == "queue"
+    assert error["message"].startswith("queue must be")
+
+
+def test_an_address_in_the_environment_is_refused_by_its_variable(
+    rota: RunRota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_STORE", "foo")
+    outcome = rota("jobs", "list")
+    assert (outcome.status, "The variable ROTA_STORE has this address." in outcome.err) == (2, True)
+    monkeypatch.setenv("ROTA_URL", "http://127.0.0.1:1")
+    assert rota("jobs", "list").status == 6

@@ -14,14 +14,14 @@ from tests.unit.cli.conftest import RunRota
 from rota.cli.import_apscheduler import read_apscheduler
 from rota.cli.import_celery import read_celery
 from rota.cli.import_crontab import read_crontab
-from rota.cli.import_report import (
+from rota.cli.import_rule import Imported, ImportedSchedule
+from rota.cli.imports import (
     Difference,
     check_rules,
     compare,
     list_ours,
     write_program,
 )
-from rota.cli.import_rule import Imported, ImportedSchedule
 from rota.errors import InvalidInputError
 from rota.jobs import Recurrence, make_trigger
 from rota.schedules import DeclaredSchedule
@@ -129,7 +129,7 @@ def test_crontab_lines_that_cannot_be_imported_are_listed_with_reasons() -> None
     assert [(it.where, it.reason) for it in imported.unreadable] == [
         ("line 1", "set MAILTO where the worker runs"),
         ("line 2", "@reboot has no time: run it when the worker starts"),
-        ("line 3", '"61" is not a value of its field'),
+        ("line 3", '"61" is not a number from 0 to 59'),
         ("line 4", 'Unknown time zone "Nowhere/At_All"'),
     ]
 
@@ -359,4 +359,4 @@ def test_the_command_writes_a_program_once(rota: RunRota, tmp_path: Path) -> Non
     assert "only before: cron runs a job of the skipped hour" in done.out
     again = rota("import", "crontab", str(source), "--out", str(out))
     assert again.status == 2
-    assert "choose another file with --out" in again.err
+    assert "name another file with --out" in again.err

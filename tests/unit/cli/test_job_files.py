@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.cli import job_files
-from rota.cli.job_files import JobFile, read_jobs
+from rota.cli import bulk
+from rota.cli.bulk import JobFile, read_jobs
 from rota.errors import InvalidInputError
 
 JOBS = [
@@ -76,7 +76,7 @@ def test_invalid_json_is_refused_with_its_position(content: bytes, reason: str) 
 
 
 def test_a_job_of_any_length_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_files, "LONGEST_JOB", 1 << 20)
+    monkeypatch.setattr(bulk, "LONGEST_JOB", 1 << 20)
     with pytest.raises(InvalidInputError, match="has a job of more than 1 MiB"):
         read(b'[{"name": "' + b"x" * (4 << 20))
 

@@ -20,9 +20,7 @@ sys.exit(status)
 SERVER = {"starlette", "uvicorn", "jinja2", "httpx2", "prometheus_client"}
 DRIVERS = {"asyncpg", "pymongo", "redis"}
 MOST_MODULES_OF_WHY = 128
-COMMANDS = {
-    f"rota.cli.{name}" for name in ("audit", "cron", "jobs", "rrule", "up", "why", "workers")
-}
+COMMANDS = {f"rota.cli.{name}" for name in ("cron", "jobs", "listings", "rrule", "up", "why")}
 
 
 def loaded_by(folder: Path, *argv: str) -> tuple[set[str], set[str]]:

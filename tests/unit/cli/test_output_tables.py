@@ -18,7 +18,8 @@ def printed_letters(width: int) -> list[str]:
     console = Console(
         file=file, width=width, force_terminal=True, color_system=None, legacy_windows=False
     )
-    print_table(console, ("Id", "Ended", "Name", "Error"), LETTERS)
+    names = ("Id", "Ended", "Name", "Error")
+    print_table(console, [(dict(zip(names, cells, strict=True)), it) for cells, it in LETTERS])
     return file.getvalue().splitlines()
 
 
@@ -57,7 +58,8 @@ def printed(width: int, *, is_terminal: bool) -> str:
     console = Console(
         file=file, width=width, force_terminal=is_terminal, color_system=None, legacy_windows=False
     )
-    print_table(console, ("#", "Name", "Note"), ROWS)
+    names = ("#", "Name", "Note")
+    print_table(console, [(dict(zip(names, cells, strict=True)), it) for cells, it in ROWS])
     return file.getvalue()
 
 

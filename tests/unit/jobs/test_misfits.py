@@ -27,13 +27,13 @@ class Cart(msgspec.Struct, forbid_unknown_fields=True):
         ({}, "owner", "is missing"),
         ({"owner": 1}, "owner", "must be a text, got an integer"),
         ({"owner": "ada", "parcels": [{}]}, "parcels[0].weight", "is missing"),
-        ({"owner": "ada", "parcel": []}, "parcel", "is not known here; parcels is"),
+        ({"owner": "ada", "parcel": []}, "parcel", "is not known here; did you mean parcels?"),
         ({"owner": "ada", "colour": 1}, "colour", "is not known here"),
         ({"owner": "ada", "": 1}, '""', "is not known here"),
         (
             {"owner": "ada", "parcels": [{"weight": 1, "send_at": "now"}]},
             "parcels[0].send_at",
-            "is not known here; sent_at is",
+            "is not known here; did you mean sent_at?",
         ),
         ([], "", "must be an object, got a list"),
     ],
@@ -47,7 +47,7 @@ def test_the_field_is_named_and_why_it_does_not_fit(given: Any, field: str, reas
 
 
 def test_only_a_name_that_is_near_is_suggested() -> None:
-    assert suggest_name("prioritty", ["priority", "payload"]) == "; priority is"
+    assert suggest_name("prioritty", ["priority", "payload"]) == "; did you mean priority?"
     assert suggest_name("zebra", ["priority", "payload"]) == ""
     assert suggest_name("p" * 100_000, ["priority"]) == ""
 
@@ -113,4 +113,4 @@ def test_a_long_name_is_cut_after_sixty_characters() -> None:
     assert shorten("n" * 60) == "n" * 60
     assert shorten("n" * 61) == "n" * 60 + "…"
     near = "n" * 60
-    assert suggest_name(near + "x" * 99, [near]) == f"; {near} is"
+    assert suggest_name(near + "x" * 99, [near]) == f"; did you mean {near}?"

@@ -60,7 +60,9 @@ async def test_a_payload_that_cannot_be_used_is_given_up(field: str, payload: An
 
 async def test_a_payload_without_a_message_gets_a_plain_error() -> None:
     assert await say({}) == Discard("message is missing")
-    assert await say({"massage": "a"}) == Discard("massage is not known here; message is")
+    assert await say({"massage": "a"}) == Discard(
+        "massage is not known here; did you mean message?"
+    )
 
 
 async def test_a_worker_does_the_built_in_kinds() -> None:

@@ -8,9 +8,8 @@ from tests.unit.ops.conftest import NOW
 
 from rota.errors import InvalidJobError
 from rota.jobs import Failed, Job, Outcome, RetryPolicy, Succeeded, decide_outcome
-from rota.ops import task_notices
-from rota.ops.notices import find_notices, forget_ended
-from rota.ops.task_notices import ALL_READ_EVERY, WatchedTasks
+from rota.ops import notices
+from rota.ops.notices import ALL_READ_EVERY, WatchedTasks, find_notices, forget_ended
 from rota.rail import Rail
 from rota.rail.noted_series import list_pauses, list_watched
 from rota.scheduler import Scheduler, Watched
@@ -252,8 +251,8 @@ class Crowd:
 
 @pytest.fixture
 async def crowd(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crowd]:
-    monkeypatch.setattr(task_notices, "FEW_TASKS", 10)
-    monkeypatch.setattr(task_notices, "MOST_NOTICES", 3)
+    monkeypatch.setattr(notices, "FEW_TASKS", 10)
+    monkeypatch.setattr(notices, "MOST_NOTICES", 3)
     async with CountingStore() as store:
         crowd = Crowd(store, clock)
         await crowd.begin(50)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.errors import InvalidInputError
+from rota.errors import InvalidConfigurationError, InvalidInputError
 from rota.runtime.user_modules import (
     list_watched_files,
     load_handlers,
@@ -147,3 +147,15 @@ def test_a_file_that_cannot_be_loaded_anew_leaves_all_as_it_was(
 def test_the_files_of_the_named_modules_are_watched(module: str, tmp_path: Path) -> None:
     load_handlers([f"{module}:mapping"])
     assert list_watched_files([f"{module}:mapping"]) == {tmp_path / f"{module}.py"}
+
+
+def test_a_wrong_variable_is_not_blamed_on_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app_of_a_user.py").write_text("from rota import Rota\n\napp = Rota()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("WORKER_BATCH", "x")
+    with pytest.raises(InvalidConfigurationError) as refused:
+        load_handlers(["app_of_a_user:app"])
+    assert refused.value.message.startswith("Invalid configuration: WORKER_BATCH must be a whole")

@@ -12,7 +12,7 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.ops.overview import Overview, take_overview
 from rota.ops.polled import list_pollers_of
-from rota.ops.workers import BusyWorker, survey_workers
+from rota.ops.queues import BusyWorker, survey_workers
 from rota.server.api.fields import Moment, Whole
 from rota.server.http.route import Call, Nothing, Route, route
 from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, read_stats

@@ -11,7 +11,7 @@ from rota.auth.masking import mask_secrets
 from rota.errors import ForbiddenError, InvalidRequestError, RotaError
 from rota.jobs import CatchUp, JobRequest, Overlap, Recurrence, RetryPolicy, admit_job
 from rota.ops.kinds import read_kinds
-from rota.ops.rules import read_text
+from rota.ops.schedules import read_text
 from rota.rail.environment import with_usual_attempts
 from rota.server.pages.formats import write_json
 from rota.server.pages.outlook import Outlook, preview_rule

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rota.ops.polled import list_pollers_of
-from rota.ops.workers import survey_workers
+from rota.ops.queues import survey_workers
 from rota.server.pages.visit import Visit
 
 

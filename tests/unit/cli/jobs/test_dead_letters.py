@@ -71,7 +71,7 @@ def test_where_there_are_none_nothing_is_done(rota: RunRota) -> None:
     outcome = rota("dlq", "retry", "--all")
     assert (outcome.status, outcome.out) == (
         0,
-        "0 dead letters would be retried.\n",
+        "No dead letter matches: nothing to retry.\n",
     )
 
 
@@ -89,7 +89,7 @@ def test_ids_or_all_but_not_both(rota: RunRota, dead: str) -> None:
     for argv in ((), (dead, "--all")):
         outcome = rota("dlq", "retry", *argv)
         assert outcome.status == 2
-        assert "give the ids of dead letters, or --all" in outcome.err
+        assert "give either the ids of dead letters or --all" in outcome.err
 
 
 def test_a_dry_run_of_given_ids_is_refused(rota: RunRota, dead: str) -> None:

@@ -104,7 +104,7 @@ def test_maintenance_is_planned_beside_others(rota: RunRota) -> None:
 def test_maintenance_that_is_over_already_is_refused(rota: RunRota) -> None:
     outcome = rota("gates", "maintenance", "--until", "2027-01-01")
     assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "error: until is over already: must be later than now\n"
+    assert outcome.err == "error: --until is over already: must be later than now\n"
     assert "No maintenance." in rota("gates", "show").out
 
 

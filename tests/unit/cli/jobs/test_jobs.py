@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from tests.unit.cli.conftest import NOW, Outcome, RunRota
 
-from rota import Worker, open_store
+from rota import Rota, Worker, open_store
+from rota.clock.system import SystemClock
 from rota.testing import VirtualClock
 from rota.worker import Context
 
@@ -31,6 +32,58 @@ def test_a_job_is_created_and_shown(rota: RunRota) -> None:
     assert "Run at   Fri 2027-03-26 12:02:00 GMT (in 1m 30s)" in lines
     assert 'Payload  {"n": 1}' in lines
     assert "Tries    0 of 3 failed" in lines
+
+
+async def declare_report() -> None:
+    """An app is served on the default store, and then gone."""
+    app = Rota("sqlite:///rota.db")
+
+    @app.task(name="report.send")
+    async def send(day: str, pages: int = 1, queue: str = "") -> None:
+        """Print."""
+
+    async with await open_store("sqlite:///rota.db") as store, app.serving(store, SystemClock()):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ("{}", "payload.day is missing"),
+        ('{"day": "mon", "page": 2}', "payload.page is not known; known are: day, pages, queue"),
+        ('{"day": "mon", "queue": 1}', "payload.queue must be a text, got 1"),
+        ('{"day": "mon", "pages": "two"}', "payload.pages must be an integer, got 'two'"),
+    ],
+)
+def test_a_payload_is_checked_by_what_an_app_has_stored_about_its_kind(
+    rota: RunRota, payload: str, message: str
+) -> None:
+    asyncio.run(declare_report())
+    refused = rota("jobs", "create", "report.send", "--payload", payload)
+    assert (refused.status, refused.err) == (2, f"error: {message}\n")
+    assert rota("jobs", "list", "--json").document["items"] == []
+    assert rota("jobs", "create", "report.send", "--payload", '{"day": "mon"}').status == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "fault"),
+    [
+        ("log.message", '{"msg": "hi"}', "payload.msg is not known here; did you mean message?"),
+        ("log.message", "[]", "payload must be an object, got"),
+        ("http.request", '{"url": "x", "method": "post"}', "payload.method must be one of DELETE"),
+    ],
+)
+def test_what_a_built_in_kind_would_discard_is_said_at_once(
+    rota: RunRota, kind: str, payload: str, fault: str
+) -> None:
+    outcome = rota("jobs", "create", "a", "--kind", kind, "--payload", payload)
+    assert outcome.status == 0  # another handler of that name may take it
+    assert f"The built-in kind {kind} will discard this job: {fault}" in outcome.err
+
+
+def test_nothing_is_said_about_a_payload_that_fits(rota: RunRota) -> None:
+    asked = ("--kind", "log.message", "--payload", '{"message": "hi"}')
+    assert "discard" not in rota("jobs", "create", "a", *asked).err
 
 
 def test_an_ended_job_is_shown_with_its_removal(rota: RunRota, created: Create) -> None:
@@ -298,7 +351,9 @@ def test_an_unknown_zone_is_refused_though_no_time_is_read_in_it(
     job_id = created("job")
     outcome = rota("jobs", verb, job_id, "--priority", "3", "--zone", "Mars/Base")
     assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == 'error: Unknown time zone "Mars/Base"\n'
+    assert outcome.err == (
+        'error: Unknown time zone "Mars/Base"\n--zone takes an IANA name, such as Europe/London\n'
+    )
     assert len(rota("jobs", "list", "--json").document["items"]) == 1
 
 
@@ -321,9 +376,9 @@ def test_a_job_that_is_not_there_is_not_found(rota: RunRota, verb: str) -> None:
         (("--in", "99999999d"), "longer than zero and at most 100 years"),
         (("--in", "1m", "--run-at", "2027-03-28"), "--run-at and --in are both given"),
         (("--run-at", "2027-03-28T01:30"), "does not exist in Europe/London"),
-        (("--queue", "not a queue"), "error: queue must be 1 to 64 of the characters"),
+        (("--queue", "not a queue"), "error: --queue must be 1 to 64 of the characters"),
         (("--after", "nobody"), '--after "nobody" is not a job id'),
-        (("--priority", "11"), 'Invalid value "11" for --priority'),
+        (("--priority", "11"), 'error: --priority "11" must be from 1 to 10'),
     ],
 )
 def test_an_invalid_job_is_refused_by_its_field(
