@@ -529,7 +529,7 @@ async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     if fixed:
         job = await read_job(call)
         if job.status.is_terminal:
-            raise JobEndedError(job.id, job.status)
+            raise JobEndedError(job.id, job.status, job.ending)
         _check_fixed(fixed, msgspec.to_builtins(view_job(job)))
     changes, now = _list_changes(call.body), call.clock.now()
     await _check_payload(call, changes)

@@ -201,7 +201,9 @@ async def _find_subject(visit: Visit) -> tuple[Purpose, Job | None]:
     if purpose is RETRY and not is_dead(job):
         raise ConflictError(f"Job {job.id} has not failed for good, so it cannot be retried")
     if purpose is EDIT and job.status.is_terminal:
-        raise ConflictError(f"Job {job.id} has ended, so it cannot be changed: duplicate it")
+        raise ConflictError(
+            f"Job {job.id} has ended, so it cannot be changed. Duplicate it instead."
+        )
     return purpose, job
 
 
@@ -250,9 +252,8 @@ def _show_payload(form: Group | None, payload: Any) -> dict[str, str]:
 
 
 def _read_texts(form: Form) -> dict[str, str]:
-    """The texts as they were sent, with the line breaks of JSON and Python."""
-    sent = {name: values[-1].replace("\r\n", "\n") for name, values in form.values.items()}
-    return dict.fromkeys(_OPTIONS, "") | sent
+    """The texts as they were sent."""
+    return dict.fromkeys(_OPTIONS, "") | {name: it[-1] for name, it in form.values.items()}
 
 
 def _read_payload(sheet: Sheet) -> Any:

@@ -36,6 +36,8 @@ def format_length(length: timedelta) -> str:
     """At most two units: "1 h 5 min", "40 s", "3 d"; milliseconds below a second."""
     if length < timedelta(0):
         return f"-{format_length(-length)}"
+    if timedelta(0) < length < _MILLISECOND:
+        return "<1 ms"
     if length < _SECOND:
         return f"{length // _MILLISECOND} ms"
     if length < timedelta(seconds=10):
@@ -169,6 +171,8 @@ def _show_detail(value: object) -> object:
         return "yes" if value else "no"
     if isinstance(value, list):
         return " ".join(str(_show_detail(each)) for each in value) or "none"
+    if isinstance(value, Mapping):
+        return " ".join(f"{in_words(name)} {_show_detail(each)}" for name, each in value.items())
     return "none" if value is None else value
 
 

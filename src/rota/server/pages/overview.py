@@ -116,7 +116,7 @@ def _warn_alone(alarms: Sequence[Alarm], link: Link) -> Warned:
 def _warn_unserved(alarms: Sequence[Alarm], link: Link) -> Warned:
     queue = alarms[0].queue if len({each.queue for each in alarms}) == 1 else None
     target = link("jobs", state=JobState.DUE, queue=queue)
-    headline = f"{_jobs(alarms, 'waits', 'wait')} in {_places(alarms)}."
+    headline = f"No worker can run {_jobs(alarms, 'that waits', 'that wait')} in {_places(alarms)}."
     text = " ".join(dict.fromkeys(_sentence(each) for each in alarms[:QUEUES_NAMED]))
     return Warned("red", "alert", headline, text, target, "Show jobs")
 

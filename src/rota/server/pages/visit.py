@@ -124,7 +124,10 @@ class Form(NamedTuple):
 
 
 async def read_form(request: Request) -> Form:
-    """Read a form. One that is too large is refused and not read to its end."""
+    """Read a form, with line breaks as JSON and Python have them.
+
+    One that is too large is refused and not read to its end.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise InvalidRequestError("content-type", f"must be {_FORM}")
     body = bytearray()
@@ -137,7 +140,7 @@ async def read_form(request: Request) -> Form:
         values = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError as error:
         raise InvalidRequestError("body", "must be a form with fields in UTF-8") from error
-    return Form(values)
+    return Form({name: [it.replace("\r\n", "\n") for it in sent] for name, sent in values.items()})
 
 
 class MenuEntry(NamedTuple):
