@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -20,9 +19,11 @@ from rota.ops.graph import MOST_NODES, USUAL_NODES, JobGraph, draw_graph
 from rota.ops.results import wait_for_end
 from rota.rail.dead_letters import is_dead
 from rota.server.api.fields import Moment, Order, Uuid, WallTime, Whole, choose_moment, read_job
-from rota.server.api.jobs import ONE_JOB, CopyChanges, JobView, api_names, view_job
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.api.jobs import CopyChanges, JobView, api_names, view_job
+from rota.server.http.route import Answer, Call, Nothing, Resource
 from rota.worker.progress import read_progress
+
+JOB = Resource("/api/v1/jobs/{job_id}", "jobs")
 
 
 class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,6 +112,7 @@ class RetriedJob(msgspec.Struct, frozen=True):
     earlier_ids: tuple[Uuid, ...] = ()
 
 
+@JOB.route("GET", "/why", Scope.READ, errors=(404,))
 async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     """Explain why a job ran, did not run, waits or will run.
 
@@ -127,17 +129,13 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     return await (explain_job(*subject) if at is None else explain_job_at(*subject, at))
 
 
+@JOB.route("GET", "/graph", Scope.READ, errors=(404,))
 async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
     """Get every job that is connected with a job by dependencies, with its status."""
     return await draw_graph(call.store, call.tenant, call.path["job_id"], limit=call.query.limit)
 
 
-async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
-    """List the attempts of a job that have ended: worker, start, end, error, traceback and log."""
-    job = await read_job(call)
-    return AttemptList(await call.store.attempts(call.tenant, job.id))
-
-
+@JOB.route("GET", "/result", Scope.READ, errors=(404,))
 async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
     """Get the result of a job; optionally wait for its end.
 
@@ -170,6 +168,14 @@ async def _view_progress(call: Call[Any, Any], job: Job) -> ProgressView | None:
     return msgspec.convert(found, ProgressView | None, from_attributes=True)
 
 
+@JOB.route("GET", "/attempts", Scope.READ, errors=(404,))
+async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
+    """List the attempts of a job that have ended: worker, start, end, error, traceback and log."""
+    job = await read_job(call)
+    return AttemptList(await call.store.attempts(call.tenant, job.id))
+
+
+@JOB.route("POST", "/retry", Scope.OPERATE, errors=(404, 409), answers={201: RetriedJob})
 async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:
     """Retry a failed job by a new job that names it in ``replaces``.
 
@@ -190,11 +196,12 @@ async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:
     else:
         retried = await call.dead_letters.retry(old.id, **asked)
     new = await read_job(call, retried.replacements[old.id])
-    link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
+    link = {"location": f"{call.root}{JOB.path.format(job_id=new.id)}"}
     made = RetriedJob(view_job(new), retried.replacements, retried.earlier_ids)
     return Answer(201, made, link)
 
 
+@JOB.route("POST", "/duplicate", Scope.WRITE, errors=(404, 409), answers={201: JobView})
 async def duplicate(call: Call[CopyOrder, Nothing]) -> Answer:
     """Create a job like this one, in any state, with other values for some fields.
 
@@ -206,7 +213,7 @@ async def duplicate(call: Call[CopyOrder, Nothing]) -> Answer:
     await call.admit()
     with api_names():
         new = await duplicate_job(call.around, old.id, changes, who=call.who, why=call.body.why)
-    link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
+    link = {"location": f"{call.root}{JOB.path.format(job_id=new.id)}"}
     return Answer(201, view_job(new), link)
 
 
@@ -220,6 +227,7 @@ def _read_changes(call: Call[CopyOrder, Any], old: Job) -> dict[str, Any]:
     return changes
 
 
+@JOB.route("POST", "/cancel", Scope.OPERATE, errors=(404, 409))
 async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
     """Cancel a job that has not ended. Any job id of a series will do.
 
@@ -234,6 +242,7 @@ async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
     return view_job(await read_job(call, cancelled.job_id))
 
 
+@JOB.route("POST", "/run-now", Scope.OPERATE, errors=(404, 409))
 async def run_job_now(call: Call[Order, Nothing]) -> JobView:
     """Make a scheduled job due now. 409 when it is running or has ended.
 
@@ -241,19 +250,3 @@ async def run_job_now(call: Call[Order, Nothing]) -> JobView:
     """
     moved = await call.rail.run_now(call.path["job_id"], who=call.who, why=call.body.why)
     return view_job(await read_job(call, moved.job_id))
-
-
-_change = partial(route, tag="jobs", errors=(404, 409))
-
-_look = partial(route, tag="jobs", errors=(404,))
-
-ROUTES: tuple[Route, ...] = (
-    _look("GET", f"{ONE_JOB}/why", explain_why, Scope.READ),
-    _look("GET", f"{ONE_JOB}/graph", get_graph, Scope.READ),
-    _look("GET", f"{ONE_JOB}/result", get_result, Scope.READ),
-    _look("GET", f"{ONE_JOB}/attempts", list_attempts, Scope.READ),
-    _change("POST", f"{ONE_JOB}/retry", retry_job, Scope.OPERATE, answers={201: RetriedJob}),
-    _change("POST", f"{ONE_JOB}/duplicate", duplicate, Scope.WRITE, answers={201: JobView}),
-    _change("POST", f"{ONE_JOB}/cancel", cancel_job, Scope.OPERATE),
-    _change("POST", f"{ONE_JOB}/run-now", run_job_now, Scope.OPERATE),
-)

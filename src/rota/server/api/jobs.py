@@ -67,11 +67,11 @@ from rota.server.api.fields import (
     read_job,
 )
 from rota.server.http.context import ServerContext
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
 from rota.triggers.zone import Fold, Gap
 
-JOBS = "/api/v1/jobs"
-ONE_JOB = "/api/v1/jobs/{job_id}"
+JOBS = Resource("/api/v1/jobs", "jobs")
+
 KEY_HEADER = "Idempotency-Key"
 TRACE_HEADER = "Traceparent"
 
@@ -476,6 +476,15 @@ def _clamp_priority(priority: int | None) -> int | None:
     return None if priority is None else min(max(priority, lowest), highest)
 
 
+@JOBS.route(
+    "POST",
+    "",
+    Scope.WRITE,
+    answers={201: JobView, 200: JobView},
+    headers=_CREATE_HEADERS,
+    errors=(409,),
+    by_queue=True,
+)
 async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     """Create a job.
 
@@ -492,7 +501,7 @@ async def create_job(call: Call[NewJob, Nothing]) -> Answer:
     await _check_queues(call, job)
     (inserted,) = await call.insert([_with_trace(job, call)], now)
     call.caller.check_queues([inserted.job.queue])  # an existing job may be in another one
-    headers = {"location": f"{call.root}{JOBS}/{inserted.job.id}"}
+    headers = {"location": f"{call.root}{JOBS.path}/{inserted.job.id}"}
     warning = await call.context.served.warn(inserted.job)
     if warning is not None:
         headers["warning"] = f'299 rota "{warning}"'
@@ -509,6 +518,62 @@ async def _check_queues(call: Call[Any, Any], job: Job) -> None:
         call.caller.check_queues(each.queue for each in found.values())
 
 
+def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:
+    """The job with the caller's trace. W3C Trace Context ignores an invalid header."""
+    trace = call.headers.get(TRACE_HEADER.lower())
+    if trace is None or not _TRACE.fullmatch(trace):
+        return job
+    return msgspec.structs.replace(job, trace=trace)
+
+
+@JOBS.route("GET", "", Scope.READ)
+async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
+    """Search for jobs.
+
+    Returns the jobs that match every filter, newest first, then by id.
+    """
+    asked, store = call.query, call.store
+    page = await store.find(call.tenant, asked.as_filter(), asked.cursor, asked.limit)
+    return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
+
+
+@JOBS.route("GET", "/search", Scope.READ)
+async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
+    """Search for jobs by name, kind, id, key, error or payload, newest first.
+
+    One request reads at most 2,000 jobs. A page may therefore have fewer jobs than the limit, even
+    none, and still have a next page. ``progress`` says how far the search has looked.
+    """
+    asked = call.query
+    page = await search_by_text(
+        call.store,
+        call.tenant,
+        asked.as_query(call.clock.now()),
+        cursor=asked.cursor,
+        limit=asked.limit,
+    )
+    return FoundJobs(view_jobs(page.items), page.next_cursor, page.has_more, page.progress)
+
+
+@JOBS.route("GET", "/counts", Scope.READ)
+async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
+    """Count the jobs that match a search in each state, up to 1,000.
+
+    Of the states in ``at_least`` there may be more jobs. A state, a status, a cursor and a limit in
+    the request change nothing; they must be valid.
+    """
+    check_limit(call.query.limit)
+    now = call.clock.now()
+    return await count_states(call.store, call.tenant, call.query.as_query(now), now)
+
+
+@JOBS.route("GET", "/suggest", Scope.READ)
+async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:
+    """Suggest the rest of a search: fields, kinds, queues, words, keys, errors, payload paths."""
+    return Suggestions(await suggest(call.store, call.tenant, call.query.q))
+
+
+@JOBS.route("GET", "/{job_id}", Scope.READ, errors=(404,), by_queue=True)
 async def get_job(call: Call[Nothing, Nothing]) -> JobDetails:
     """Get a job; of one that has ended also when retention removes it."""
     job = await read_job(call)
@@ -519,6 +584,7 @@ async def get_job(call: Call[Nothing, Nothing]) -> JobDetails:
     return msgspec.structs.replace(details, removed_at=current.removal_of(job))
 
 
+@JOBS.route("PUT", "/{job_id}", Scope.WRITE, errors=(404, 409))
 async def update_job(call: Call[JobUpdate, Nothing]) -> JobView:
     """Change a job that has not ended.
 
@@ -546,6 +612,7 @@ async def _check_payload(call: Call[JobUpdate, Nothing], changes: Mapping[str, A
     call.context.served.check(changes.get("kind", job.kind), changes.get("payload", job.payload))
 
 
+@JOBS.route("DELETE", "/{job_id}", Scope.WRITE, answers={204: None}, errors=(404, 409))
 async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
     """Delete a job in any state.
 
@@ -559,78 +626,3 @@ async def delete_job(call: Call[Nothing, Nothing]) -> Answer:
         await record_action(call.around, entry)
     await call.store.delete(call.tenant, job.id)
     return Answer(204)
-
-
-async def search_jobs(call: Call[Nothing, JobSearch]) -> JobPage:
-    """Search for jobs.
-
-    Returns the jobs that match every filter, newest first, then by id.
-    """
-    asked, store = call.query, call.store
-    page = await store.find(call.tenant, asked.as_filter(), asked.cursor, asked.limit)
-    return JobPage(view_jobs(page.items), page.next_cursor, page.has_more)
-
-
-async def look_for_jobs(call: Call[Nothing, TextSearch]) -> FoundJobs:
-    """Search for jobs by name, kind, id, key, error or payload, newest first.
-
-    One request reads at most 2,000 jobs. A page may therefore have fewer jobs than the limit, even
-    none, and still have a next page. ``progress`` says how far the search has looked.
-    """
-    asked = call.query
-    page = await search_by_text(
-        call.store,
-        call.tenant,
-        asked.as_query(call.clock.now()),
-        cursor=asked.cursor,
-        limit=asked.limit,
-    )
-    return FoundJobs(view_jobs(page.items), page.next_cursor, page.has_more, page.progress)
-
-
-async def count_jobs(call: Call[Nothing, TextSearch]) -> StateCounts:
-    """Count the jobs that match a search in each state, up to 1,000.
-
-    Of the states in ``at_least`` there may be more jobs. A state, a status, a cursor and a limit in
-    the request change nothing; they must be valid.
-    """
-    check_limit(call.query.limit)
-    now = call.clock.now()
-    return await count_states(call.store, call.tenant, call.query.as_query(now), now)
-
-
-async def suggest_searches(call: Call[Nothing, SuggestionSearch]) -> Suggestions:
-    """Suggest the rest of a search: fields, kinds, queues, words, keys, errors, payload paths."""
-    return Suggestions(await suggest(call.store, call.tenant, call.query.q))
-
-
-def _with_trace(job: Job, call: Call[NewJob, Nothing]) -> Job:
-    """The job with the caller's trace. W3C Trace Context ignores an invalid header."""
-    trace = call.headers.get(TRACE_HEADER.lower())
-    if trace is None or not _TRACE.fullmatch(trace):
-        return job
-    return msgspec.structs.replace(job, trace=trace)
-
-
-ROUTES: tuple[Route, ...] = (
-    route(
-        "POST",
-        JOBS,
-        create_job,
-        Scope.WRITE,
-        "jobs",
-        answers={201: JobView, 200: JobView},
-        headers=_CREATE_HEADERS,
-        errors=(409,),
-        by_queue=True,
-    ),
-    route("GET", JOBS, search_jobs, Scope.READ, "jobs"),
-    route("GET", f"{JOBS}/search", look_for_jobs, Scope.READ, "jobs"),
-    route("GET", f"{JOBS}/counts", count_jobs, Scope.READ, "jobs"),
-    route("GET", f"{JOBS}/suggest", suggest_searches, Scope.READ, "jobs"),
-    route("GET", ONE_JOB, get_job, Scope.READ, "jobs", errors=(404,), by_queue=True),
-    route("PUT", ONE_JOB, update_job, Scope.WRITE, "jobs", errors=(404, 409)),
-    route(
-        "DELETE", ONE_JOB, delete_job, Scope.WRITE, "jobs", answers={204: None}, errors=(404, 409)
-    ),
-)

@@ -25,7 +25,7 @@ from rota.server.http.openapi import (
     make_schemas,
     read_words,
 )
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource, Route
 
 DOCUMENT = "/openapi.json"
 PAGE = "/docs"
@@ -233,11 +233,13 @@ class Description:
         """The style sheet of the page."""
         return Answer(200, _STYLE, _CACHED_BRIEFLY)
 
-    def _make_routes(self) -> tuple[Route, ...]:
-        html, css, text = "text/html; charset=utf-8", "text/css; charset=utf-8", {200: str}
-        document = {200: dict[str, Any]}
-        return (
-            route("GET", DOCUMENT, self.show_document, None, "service", answers=document),
-            route("GET", PAGE, self.show_page, None, "service", answers=text, media=html),
-            route("GET", STYLE, self.show_style, None, "service", answers=text, media=css),
+    def _make_routes(self) -> list[Route]:
+        service, html, css = (
+            Resource("", "service"),
+            "text/html; charset=utf-8",
+            "text/css; charset=utf-8",
         )
+        service.route("GET", DOCUMENT, None, answers={200: dict[str, Any]})(self.show_document)
+        service.route("GET", PAGE, None, answers={200: str}, media=html)(self.show_page)
+        service.route("GET", STYLE, None, answers={200: str}, media=css)(self.show_style)
+        return service.routes

@@ -1,7 +1,6 @@
-"""Dead letters: list, inspect, retry and discard."""
+"""Failures: dead letters, and error groups of the same kind, exception and place."""
 
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -10,6 +9,14 @@ from rota.auth.caller import Scope
 from rota.errors import InvalidRequestError
 from rota.jobs import Attempt
 from rota.jobs.search import DEFAULT_LIMIT
+from rota.ops.error_groups import (
+    GroupLetters,
+    discard_group,
+    find_error_group,
+    find_group_letters,
+    list_error_groups,
+    retry_group,
+)
 from rota.rail import DeadLetterFilter, RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY
 from rota.server.api.fields import (
@@ -20,14 +27,15 @@ from rota.server.api.fields import (
     QueueName,
     SearchText,
     Uuid,
+    Whole,
     Why,
     read_job,
 )
 from rota.server.api.jobs import JobPage, JobView, view_job
-from rota.server.http.route import Call, Nothing, Route, route
+from rota.server.http.route import Call, Nothing, Resource
+from rota.telemetry.error_groups import ErrorGroup
 
-LETTERS = "/api/v1/dead-letters"
-ONE_LETTER = "/api/v1/dead-letters/{job_id}"
+LETTERS = Resource("/api/v1/dead-letters", "dead letters")
 
 
 class LetterSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +103,7 @@ class DiscardAnswer(msgspec.Struct, frozen=True):
     discarded_count: int
 
 
+@LETTERS.route("GET", "", Scope.READ)
 async def list_dead_letters(call: Call[Nothing, LetterSearch]) -> JobPage:
     """List jobs that have used up their attempts, newest first."""
     asked = call.query
@@ -107,13 +116,7 @@ async def list_dead_letters(call: Call[Nothing, LetterSearch]) -> JobPage:
     return JobPage(shown, page.next_cursor, page.next_cursor is not None)
 
 
-async def inspect_dead_letter(call: Call[Nothing, Nothing]) -> LetterView:
-    """Get one dead letter with the error, worker, start and end of each attempt."""
-    letters = call.dead_letters
-    letter = await letters.inspect(call.path["job_id"])
-    return LetterView(view_job(await read_job(call)), letter.attempts)
-
-
+@LETTERS.route("POST", "/retry", Scope.OPERATE, errors=(404, 409))
 async def retry_dead_letters(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
     """Retry up to 1,000 dead letters in one step, with or without the jobs they blocked.
 
@@ -143,6 +146,15 @@ async def _retry(call: Call[RetryOrder, Nothing]) -> RetryAnswer:
     )
 
 
+@LETTERS.route("GET", "/{job_id}", Scope.READ, errors=(404,))
+async def inspect_dead_letter(call: Call[Nothing, Nothing]) -> LetterView:
+    """Get one dead letter with the error, worker, start and end of each attempt."""
+    letters = call.dead_letters
+    letter = await letters.inspect(call.path["job_id"])
+    return LetterView(view_job(await read_job(call)), letter.attempts)
+
+
+@LETTERS.route("DELETE", "/{job_id}", Scope.OPERATE, errors=(404, 409))
 async def discard_dead_letter(call: Call[Order, Nothing]) -> DiscardAnswer:
     """Delete a dead letter with its attempts. The audit log keeps its error.
 
@@ -152,11 +164,113 @@ async def discard_dead_letter(call: Call[Order, Nothing]) -> DiscardAnswer:
     return DiscardAnswer(count)
 
 
-_change = partial(route, tag="dead letters", errors=(404, 409))
+ERRORS = Resource("/api/v1/errors", "errors")
 
-ROUTES: tuple[Route, ...] = (
-    route("GET", LETTERS, list_dead_letters, Scope.READ, "dead letters"),
-    _change("POST", f"{LETTERS}/retry", retry_dead_letters, Scope.OPERATE),
-    route("GET", ONE_LETTER, inspect_dead_letter, Scope.READ, "dead letters", errors=(404,)),
-    _change("DELETE", ONE_LETTER, discard_dead_letter, Scope.OPERATE),
-)
+
+class GroupChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which groups. Default: all."""
+
+    kind: Annotated[str | None, Meta(description="Failures of jobs of this kind.")] = None
+
+
+class ErrorGroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """Failed attempts of one kind with the same exception, raised at the same place.
+
+    ``place`` is the file and function in your own code; empty without a traceback. ``dead_count``
+    attempts were the last of their job. ``job_id`` and ``message`` are those of the latest failure.
+    """
+
+    id: str
+    kind: str
+    name: str
+    place: str
+    count: int
+    dead_count: int
+    first_at: Moment
+    last_at: Moment
+    job_id: Uuid
+    queue: str
+    message: str
+
+
+class ErrorGroupList(Whole[ErrorGroupView], frozen=True):
+    """The error groups of your tenant, the latest first; at most 200 are kept."""
+
+
+class ErrorGroupDetail(ErrorGroupView, frozen=True, kw_only=True):
+    """With its dead letters that were not retried yet, up to 1,000."""
+
+    letter_ids: tuple[Uuid, ...]
+    has_more_letters: bool
+
+
+class GroupOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With ``dry_run`` the answer only says how many dead letters there are."""
+
+    dry_run: bool = True
+    why: Why | None = None
+
+
+class GroupAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters would be, or were, acted on.
+
+    ``kept_count`` were not discarded, because other jobs depend on them.
+    """
+
+    is_dry_run: bool
+    count: int
+    kept_count: int = 0
+    has_more: bool = False
+
+
+@ERRORS.route("GET", "", Scope.READ)
+async def get_error_groups(call: Call[Nothing, GroupChoice]) -> ErrorGroupList:
+    """List failures in groups: the same kind, exception and place."""
+    found = await list_error_groups(call.store, call.tenant, kind=call.query.kind)
+    return ErrorGroupList(msgspec.convert(found, tuple[ErrorGroupView, ...], from_attributes=True))
+
+
+@ERRORS.route("GET", "/{group_id}", Scope.READ, errors=(404,))
+async def get_error_group(call: Call[Nothing, Nothing]) -> ErrorGroupDetail:
+    """Get one error group with its dead letters."""
+    group, letters = await _find(call)
+    return ErrorGroupDetail(
+        **msgspec.structs.asdict(group), letter_ids=letters.ids, has_more_letters=letters.has_more
+    )
+
+
+@ERRORS.route("POST", "/{group_id}/retry", Scope.OPERATE, errors=(404, 409))
+async def retry_error_group(call: Call[GroupOrder, Nothing]) -> GroupAnswer:
+    """Retry up to 1,000 dead letters of a group: a new job replaces each."""
+    _, letters = await _find(call)
+    if call.body.dry_run or not letters.jobs:
+        return _answer(call, letters, len(letters.jobs))
+    await call.admit(len(letters.jobs))
+    retried = await retry_group(call.around, letters.ids, who=call.who, why=call.body.why)
+    return _answer(call, letters, len(retried.replacements))
+
+
+@ERRORS.route("POST", "/{group_id}/discard", Scope.OPERATE, errors=(404, 409))
+async def discard_error_group(call: Call[GroupOrder, Nothing]) -> GroupAnswer:
+    """Delete up to 1,000 dead letters of a group with their attempts."""
+    _, letters = await _find(call)
+    if call.body.dry_run or not letters.jobs:
+        return _answer(call, letters, len(letters.jobs))
+    gone = await discard_group(call.around, letters.ids, who=call.who, why=call.body.why)
+    return _answer(call, letters, gone.discarded_count, gone.kept_count)
+
+
+async def _find(call: Call[Any, Nothing]) -> tuple[ErrorGroup, GroupLetters]:
+    group = await find_error_group(call.store, call.tenant, call.path["group_id"])
+    return group, await find_group_letters(call.around, group)
+
+
+def _answer(
+    call: Call[GroupOrder, Nothing], letters: GroupLetters, count: int, kept_count: int = 0
+) -> GroupAnswer:
+    return GroupAnswer(
+        is_dry_run=call.body.dry_run,
+        count=count,
+        kept_count=kept_count,
+        has_more=letters.has_more,
+    )
