@@ -10,8 +10,8 @@ from tests.browser.stage.story import HOUR, MINUTE, Story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.jobs import Attempt, Ending, JobFilter, JobStatus
+from rota.server.pages.formats import MOST_BRANCHES, grow_tree
 from rota.server.pages.timeline import fold_traceback, make_strip, make_timeline, read_log
-from rota.server.pages.tree import MOST_BRANCHES, grow_tree
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry.stats import HOURS, DurationCount, MinuteStats, PartStats, encode
 from rota.testing import a_job

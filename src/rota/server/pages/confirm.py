@@ -19,10 +19,10 @@ from rota.ops.search import search_jobs
 from rota.rail import RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
 from rota.search.query import JobQuery
-from rota.server.pages.dead_letters import ChosenLetters
+from rota.server.pages.failures import ChosenLetters
 from rota.server.pages.jobs import read_choice
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 
 MOST_CHOSEN = HIGHEST_RETRY
 
@@ -180,9 +180,8 @@ DISCARD = Action(
 )
 
 
-async def confirm(visit: Visit) -> Response:
+async def confirm(visit: Visit, form: Form) -> Response:
     """Ask. Nothing changes yet; a plan may be stored for a while."""
-    form = await read_form(visit.request)
     origin = read_origin(form)
     ask = _QUESTIONS.get(form.one("action"))
     if ask is None:
@@ -200,9 +199,8 @@ async def confirm(visit: Visit) -> Response:
     )
 
 
-async def carry_out(visit: Visit) -> Response:
+async def carry_out(visit: Visit, form: Form) -> Response:
     """Act on the confirmed jobs and go back to the list."""
-    form = await read_form(visit.request)
     act = _ACTS.get(form.one("action"))
     if act is None:
         raise InvalidRequestError("action", f"must be one of {', '.join(_ACTS)}")

@@ -32,7 +32,7 @@ from rota.server.pages.formats import read_wall, write_json
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.schema_form import Group, build_form
 from rota.server.pages.statuses import sign_of
-from rota.server.pages.visit import Form, Visit, find_job, read_form
+from rota.server.pages.visit import Form, Visit, find_job
 
 _WHOLE = "payload"
 _MAX_ATTEMPTS = 3
@@ -137,10 +137,9 @@ async def show_job_form(visit: Visit) -> Response:
     return await _render(visit, Sheet(purpose, job.kind, texts, form, view, job))
 
 
-async def submit_job_form(visit: Visit) -> Response:
+async def submit_job_form(visit: Visit, form: Form) -> Response:
     """Create, change, retry or duplicate a job as the form says."""
     purpose, job = await _find_subject(visit)
-    form = await read_form(visit.request)
     kind = form.one("kind") if job is None else job.kind
     view = await _find_kind(visit, kind)
     fields = None if form.one("as") == "json" else _form_of(view)

@@ -15,10 +15,9 @@ from rota.policy.gate_settings import Scope, ScopedMaintenance, parse_quiet_hour
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
 from rota.rail.settings import clear_quiet_hours, list_gates, set_quiet_hours
-from rota.server.pages.preferences import name_zone
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import CLOSED, Sign, sign_of
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit, name_zone
 
 LENGTHS = {
     "15m": ("15 minutes", timedelta(minutes=15)),
@@ -38,9 +37,8 @@ async def show_gates(visit: Visit) -> Response:
     return await _render(visit)
 
 
-async def change_maintenance(visit: Visit) -> Response:
+async def change_maintenance(visit: Visit, form: Form) -> Response:
     """Set or end the maintenance of the tenant."""
-    form = await read_form(visit.request)
     rail = visit.rail
     who, reason = visit.who, form.one("reason")
     if form.one("action") == "off":
@@ -67,9 +65,8 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
     )
 
 
-async def change_quiet_hours(visit: Visit) -> Response:
+async def change_quiet_hours(visit: Visit, form: Form) -> Response:
     """Set or clear the quiet hours of the tenant."""
-    form = await read_form(visit.request)
     store = visit.store
     if form.one("action") == "off":
         await _record(visit, {"cleared": True})
@@ -89,9 +86,8 @@ CHOICES: Mapping[str, bool | None] = {"yes": True, "no": False, "declared": None
 """What a person chooses for a kind."""
 
 
-async def change_kind(visit: Visit) -> Response:
+async def change_kind(visit: Visit, form: Form) -> Response:
     """Set whether jobs of a kind notify people, for all tenants."""
-    form = await read_form(visit.request)
     kind, choice = form.one("kind"), form.one("notifies")
     try:
         if choice not in CHOICES:

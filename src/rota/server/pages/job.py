@@ -15,14 +15,20 @@ from rota.ops.audit import find_audit_entries
 from rota.ops.explain import explain_job
 from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
-from rota.server.pages.formats import Lines, format_length, format_local, show_json
+from rota.server.pages.formats import (
+    Branch,
+    Lines,
+    format_length,
+    format_local,
+    grow_tree,
+    show_json,
+)
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
 from rota.server.pages.kinds import USUAL_RANGE, find_usual_run, is_unusual
 from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
-from rota.server.pages.tree import Branch, grow_tree
-from rota.server.pages.visit import Form, Visit, find_job, read_form
+from rota.server.pages.visit import Form, Visit, find_job
 from rota.telemetry.stats import DurationStats
 from rota.triggers.zone import load_zone
 from rota.worker.progress import read_progress
@@ -209,7 +215,7 @@ async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
 
 async def carry_out_verb(visit: Visit, job_id: JobId, form: Form) -> str:
     """Do what the path says to a job or its series. Returns the name of the notice."""
-    rail, verb = visit.rail, visit.request.path_params["verb"]
+    rail, verb = visit.rail, visit.part("verb")
     if verb == "run-now":
         await rail.run_now(job_id, who=visit.who, why=form.why)
         return "run"
@@ -223,10 +229,9 @@ async def carry_out_verb(visit: Visit, job_id: JobId, form: Form) -> str:
     return "resumed"
 
 
-async def act_on_job(visit: Visit) -> Response:
+async def act_on_job(visit: Visit, form: Form) -> Response:
     """Run the job now, or pause or resume its series."""
     job = await find_job(visit)
-    form = await read_form(visit.request)
     done = await carry_out_verb(visit, job.id, form)
     if form.one("back") == "schedules":
         return go_to(visit.link("schedules", done=done, match=form.one("match")))

@@ -125,10 +125,10 @@ def _describe(
     visit: Visit, chosen: ChosenJobs, problem: str, page: SearchPage, other_tenant: str = ""
 ) -> dict[str, Any]:
     """What the template shows."""
-    cursor, here = visit.ask("cursor"), chosen.as_query()
+    here = chosen.as_query()
     return {
         "chosen": chosen,
-        "cursor": cursor,
+        "cursor": visit.cursor,
         "problem": problem,
         "other_tenant": other_tenant,
         "other_search": f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
@@ -143,8 +143,7 @@ def _describe(
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
         "rows": page.items,
-        "older": visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
-        "newest": visit.link("jobs", **here) if cursor else None,
+        **visit.link_pages("jobs", page.next_cursor, **here),
         "scan_link": visit.link("jobs", **{**here, "scan": "yes"}),
         "base": visit.base,
     }
@@ -203,11 +202,11 @@ def _read_query(chosen: ChosenJobs, visit: Visit) -> tuple[JobQuery, str]:
 
 async def _search(visit: Visit, query: JobQuery) -> tuple[SearchPage, str]:
     """The page. If too many jobs match to be sorted: the newest first, and why."""
-    cursor = visit.ask("cursor") or None
 
     async def find(wanted: JobQuery) -> SearchPage:
-        store = visit.store
-        return await search_jobs(store, visit.tenant, wanted, cursor=cursor, limit=MOST_SHOWN)
+        return await search_jobs(
+            visit.store, visit.tenant, wanted, cursor=visit.cursor, limit=MOST_SHOWN
+        )
 
     try:
         return await find(query), ""

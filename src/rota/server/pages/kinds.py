@@ -61,7 +61,7 @@ async def read_kinds(visit: Visit) -> dict[str, Any]:
 
 async def show_kind(visit: Visit) -> Response:
     try:
-        kind = read_word(visit.request.path_params["kind"], "kind")
+        kind = read_word(visit.part("kind"), "kind")
     except InvalidInputError as error:
         raise NotFoundError("This kind does not exist.") from error
     return await stream_page(visit, "kind.html", lambda: _read_kind(visit, kind), kind=kind)

@@ -25,11 +25,23 @@ from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
-from rota.server.pages.preferences import THEMES, name_zone, read_preferences
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import MenuEntry, RecentResults, Visit, link_to, name_target, root_of
+from rota.server.pages.visit import (
+    THEMES,
+    Form,
+    MenuEntry,
+    RecentResults,
+    Visit,
+    link_to,
+    name_target,
+    name_zone,
+    read_form,
+    read_preferences,
+    root_of,
+)
 
 Page = Callable[[Visit], Awaitable[Response]]
+Act = Callable[[Visit, Form], Awaitable[Response]]
 
 FRESH_BLOCK = "fresh"
 """The template block that a page requests again every few seconds."""
@@ -114,7 +126,7 @@ class PageServer(NamedTuple):
     recent: RecentResults
     menu: Sequence[MenuEntry] = ()
 
-    def serve(self, page: Page, scope: Scope = Scope.READ) -> Callable[..., Awaitable[Response]]:
+    def serve(self, page: Page, scope: Scope) -> Callable[..., Awaitable[Response]]:
         """The page for callers with the scope; an error page for all others."""
 
         async def answer(request: Request) -> Response:
@@ -131,6 +143,14 @@ class PageServer(NamedTuple):
                 return explain_failure(request, error)
 
         return answer
+
+    def serve_form(self, act: Act, scope: Scope) -> Callable[..., Awaitable[Response]]:
+        """As ``serve``, for what is done with a form."""
+
+        async def page(visit: Visit) -> Response:
+            return await act(visit, await read_form(visit.request))
+
+        return self.serve(page, scope)
 
     async def _show(self, page: Page, visit: Visit) -> Response:
         try:
@@ -205,7 +225,7 @@ async def stream_page(visit: Visit, template: str, load: Load, **known: Any) -> 
     a request before it calls this, and a store that does not answer fails here, with the banner.
     A refresh has no frame, and only the store can refuse a cursor: both are sent whole.
     """
-    if visit.is_refresh or visit.ask("cursor"):
+    if visit.is_refresh or visit.cursor:
         return await render_page(visit, template, **known, **await load())
     known["holds"] = await _find_holds(visit)
     parts = _send_parts(visit, template, load, known)

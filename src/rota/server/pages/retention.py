@@ -23,7 +23,7 @@ from rota.ops.retention import (
     set_rule,
 )
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 
 NAMES = {
     "ended": ("Ended jobs", "Completed, cancelled or discarded, with results and attempts"),
@@ -42,9 +42,8 @@ async def show_retention(visit: Visit) -> Response:
     return await _render(visit)
 
 
-async def change_retention(visit: Visit) -> Response:
+async def change_retention(visit: Visit, form: Form) -> Response:
     """Set or remove a rule, after a question that says what goes."""
-    form = await read_form(visit.request)
     try:
         tenant, kind = _read_scope(form, visit.tenant)
         keep = _read_keep(form) if form.one("action") != "remove" else None

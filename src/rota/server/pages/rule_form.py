@@ -16,7 +16,7 @@ from rota.rail.environment import with_usual_attempts
 from rota.server.pages.formats import write_json
 from rota.server.pages.outlook import Outlook, preview_rule
 from rota.server.pages.responses import go_to, render_page, render_part
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 from rota.triggers.zone import Fold, Gap
 
 LONGEST_PAYLOAD = 64 * 1024
@@ -85,9 +85,8 @@ async def show_form(visit: Visit) -> Response:
     return await _render_new(visit, given)
 
 
-async def create_series(visit: Visit) -> Response:
+async def create_series(visit: Visit, given: Form) -> Response:
     """Create a series from the form, or show the form again with what is wrong."""
-    given = await read_form(visit.request)
     if given.one("action") == "preview":
         return await _render_new(visit, given)
     if not visit.caller.may(Scope.WRITE):

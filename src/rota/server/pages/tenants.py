@@ -12,7 +12,7 @@ from rota.ops.tenants import TenantReport, compare_tenants
 from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
 from rota.server.pages.responses import TENANT_COOKIE, go_to, render_page, stream_page
-from rota.server.pages.visit import Visit, keep_cookie, read_form, read_target, root_of
+from rota.server.pages.visit import Form, Visit, keep_cookie, read_target, root_of
 from rota.stores.opened import Sharded
 
 HOURS_SHOWN = 24
@@ -47,10 +47,9 @@ async def _compare(visit: Visit, hours: int) -> Sequence[TenantReport]:
     )
 
 
-async def switch_tenant(visit: Visit) -> Response:
+async def switch_tenant(visit: Visit, form: Form) -> Response:
     """Look at the pages of another tenant from now on; its audit log records who does."""
     visit.check_installation()
-    form = await read_form(visit.request)
     tenant = read_word(form.one("tenant"), "tenant")
     response = go_to(read_target(visit.request, form.one("next", HOME)))
     if tenant == DEFAULT_TENANT:
