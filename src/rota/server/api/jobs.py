@@ -242,28 +242,23 @@ def admit_new_job(
     """The job with a new id. ``key`` is the idempotency key in the header, if any."""
     if key is not None and asked.idempotency_key not in {None, key}:
         raise InvalidRequestError("idempotency_key", f"differs from the header {KEY_HEADER}")
-    try:
+    names = {} if key is None else {"idempotency_key": KEY_HEADER}
+    with api_names(**names):
         job = admit_job(_request(asked, key), job_id=context.make_id(now), now=now, tenant=tenant)
-    except InvalidJobError as error:
-        raise with_api_name(error, None if key is None else KEY_HEADER) from error
     context.served.check(job.kind, job.payload)
     return job
 
 
-def with_api_name(error: InvalidJobError, key_name: str | None = None) -> InvalidJobError:
-    """The same error with the field name of the API."""
-    names = {"due_at": "run_at", "idempotency_key": key_name or "idempotency_key"}
-    name = names.get(error.field, error.field)
-    return error if name == error.field else InvalidJobError(name, error.reason)
-
-
 @contextmanager
-def api_names() -> Iterator[None]:
+def api_names(**others: str) -> Iterator[None]:
     """Errors about a job name its fields as the API does."""
     try:
         yield
     except InvalidJobError as error:
-        raise with_api_name(error) from error
+        name = {"due_at": "run_at", **others}.get(error.field)
+        if name is None:
+            raise
+        raise InvalidJobError(name, error.reason) from error
 
 
 def _request(asked: NewJob, key: str | None) -> JobRequest:

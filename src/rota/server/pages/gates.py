@@ -10,11 +10,10 @@ from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs.fields import read_word
 from rota.ops.holds import find_hours, list_windows, weigh_window
 from rota.ops.kinds import list_known_kinds, set_notifies
-from rota.policy.audit import AuditedAction, record_action
-from rota.policy.gate_settings import Scope, ScopedMaintenance, parse_quiet_hours
+from rota.policy.gate_settings import Scope, ScopedMaintenance
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
-from rota.rail.settings import clear_quiet_hours, list_gates, set_quiet_hours
+from rota.rail.settings import list_gates
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import CLOSED, Sign, sign_of
 from rota.server.pages.visit import Form, Visit, name_zone
@@ -33,10 +32,6 @@ _QUIET = Sign("quiet now", "pause", "amber")
 _NOTHING_SENT: Mapping[str, str] = dict.fromkeys(("reason", "start", "end", "zone", "kind"), "")
 
 
-async def show_gates(visit: Visit) -> Response:
-    return await _render(visit)
-
-
 async def change_maintenance(visit: Visit, form: Form) -> Response:
     """Set or end the maintenance of the tenant."""
     rail = visit.rail
@@ -50,7 +45,7 @@ async def change_maintenance(visit: Visit, form: Form) -> Response:
             return await _ask_maintenance(visit, form, until)
         await rail.set_maintenance(True, until=until, reason=reason, who=who)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
+        return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="maintenance-on"))
 
 
@@ -67,18 +62,14 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
 
 async def change_quiet_hours(visit: Visit, form: Form) -> Response:
     """Set or clear the quiet hours of the tenant."""
-    store = visit.store
     if form.one("action") == "off":
-        await _record(visit, {"cleared": True})
-        await clear_quiet_hours(store, visit.tenant)
+        await visit.rail.set_quiet_hours(who=visit.who)
         return go_to(visit.link("gates", done="quiet-off"))
-    asked = {name: form.one(name) for name in ("start", "end", "zone")}
+    asked = [form.one(name) for name in ("start", "end", "zone")]
     try:
-        hours = parse_quiet_hours(asked["start"], asked["end"], asked["zone"])
+        await visit.rail.set_quiet_hours(*asked, who=visit.who)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
-    await _record(visit, asked)
-    await set_quiet_hours(store, visit.tenant, hours, clock=visit.clock)
+        return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="quiet-on"))
 
 
@@ -97,16 +88,11 @@ async def change_kind(visit: Visit, form: Form) -> Response:
         who, notifies = visit.who, CHOICES[choice]
         await set_notifies(visit.around_of(None), kind, notifies=notifies, who=who, why=why)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
+        return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="kind-set"))
 
 
-async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
-    entry = AuditedAction(action="set_quiet_hours", who=visit.who, details=details)
-    await record_action(visit.around, entry)
-
-
-async def _render(
+async def show_gates(
     visit: Visit, form: Form | None = None, error: InvalidInputError | None = None
 ) -> Response:
     gates = await list_gates(visit.store)

@@ -38,10 +38,6 @@ NAMES = {
 _SENT = ("whose", "kind", *FIELDS)
 
 
-async def show_retention(visit: Visit) -> Response:
-    return await _render(visit)
-
-
 async def change_retention(visit: Visit, form: Form) -> Response:
     """Set or remove a rule, after a question that says what goes."""
     try:
@@ -58,7 +54,7 @@ async def change_retention(visit: Visit, form: Form) -> Response:
         rule = RetentionRule(tenant=tenant, kind=kind, keep=keep)
         await set_rule(around, rule, who=who, why=why)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
+        return await show_retention(visit, form, error)
     return go_to(visit.link("retention", done="rule-set"))
 
 
@@ -90,7 +86,7 @@ def _read_keep(form: Form) -> Keep:
     return Keep(**{field: read_kept(text, field) for field, text in given.items() if text})
 
 
-async def _render(
+async def show_retention(
     visit: Visit, form: Form | None = None, problem: InvalidInputError | None = None
 ) -> Response:
     current = await read_retention(visit.around)
