@@ -32,10 +32,9 @@ from rota.search.index import (
     list_gaps,
 )
 from rota.search.lookup import MOST_LOOKED_AT
-from rota.search.merge import merge_segments
 from rota.search.segments import Place, build_segment, count_micros, place_of
 from rota.search.terms import STATUS, list_terms
-from rota.search.writer import IndexWriter
+from rota.search.writer import IndexWriter, merge_segments
 from rota.stores.documents import find_document
 from rota.stores.protocol import DocumentWrite
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from rota.auth.caller import Scope
 from rota.clock.timeout import timeout_after
@@ -146,26 +147,17 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
         with suppress(TimeoutError):
             async with timeout_after(call.clock, timedelta(seconds=call.query.wait)):
                 job = await wait_for_end(call.store, call.clock, job.tenant, job.id)
+    view = ResultView(job_id=job.id, status=job.status, has_ended=job.status.is_terminal)
+    if not job.status.is_terminal:
+        found = (await read_progress(call.store, [job])).get(job.id)
+        progress = msgspec.convert(found, ProgressView | None, from_attributes=True)
+        return replace(view, progress=progress)
     if job.status is JobStatus.COMPLETED:
         body = (await call.store.results(job.tenant, [job.id])).get(job.id)
-        result = None if body is None else msgspec.Raw(body)
-        return ResultView(job_id=job.id, status=job.status, has_ended=True, result=result)
-    if not job.status.is_terminal:
-        progress = await _view_progress(call, job)
-        return ResultView(job_id=job.id, status=job.status, has_ended=False, progress=progress)
+        return view if body is None else replace(view, result=msgspec.Raw(body))
     attempts = await call.store.attempts(job.tenant, job.id)
-    return ResultView(
-        job_id=job.id,
-        status=job.status,
-        has_ended=True,
-        error=job.last_error,
-        traceback=attempts[-1].traceback if attempts else None,
-    )
-
-
-async def _view_progress(call: Call[Any, Any], job: Job) -> ProgressView | None:
-    found = (await read_progress(call.store, [job])).get(job.id)
-    return msgspec.convert(found, ProgressView | None, from_attributes=True)
+    traceback = attempts[-1].traceback if attempts else None
+    return replace(view, error=job.last_error, traceback=traceback)
 
 
 @JOB.route("GET", "/attempts", Scope.READ, errors=(404,))

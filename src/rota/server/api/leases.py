@@ -251,7 +251,9 @@ def _read_outcome(ended: Ended, field: str) -> Outcome:
         case "succeeded":
             return Succeeded(_read_result(ended.result, field), log=ended.log)
         case "snoozed":
-            return _read_snooze(ended, field)
+            if ended.seconds is None:
+                raise InvalidRequestError(f"{field}.seconds", "is missing: the time to snooze")
+            return Snoozed(timedelta(seconds=ended.seconds))
         case "handed_back":
             return Interrupted()
     error = ended.error or f"{ended.outcome}, and no error was recorded"
@@ -268,9 +270,3 @@ def _read_result(result: object, field: str) -> bytes | None:
         reason = f"has {len(encoded)} bytes of JSON, {LARGEST_RESULT} are the most"
         raise InvalidRequestError(f"{field}.result", reason)
     return encoded
-
-
-def _read_snooze(ended: Ended, field: str) -> Outcome:
-    if ended.seconds is None:
-        raise InvalidRequestError(f"{field}.seconds", "is missing: the time to snooze")
-    return Snoozed(timedelta(seconds=ended.seconds))

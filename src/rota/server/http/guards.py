@@ -13,14 +13,15 @@ from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.errors import UnauthorizedError
 from rota.server.http.limits import MOST_REMEMBERED, CallerLimits
-from rota.server.http.refusals import (
+from rota.server.http.security import (
     SIGN_IN_FAILED,
     UNAUTHORIZED,
+    find_header,
     note_caller,
     note_reason,
     note_token,
+    strip_port,
 )
-from rota.server.http.security import find_header, strip_port
 
 COOKIE = "rota_session"
 HOME = "/admin"

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from rota.ops.audit import list_audit_entries
 from rota.ops.tokens import TenantTokens
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.visit import Form, Visit
+from rota.server.pages.visit import Form, Visit, link_pages
 
 TOKENS_SHOWN = 200
 ENTRIES_SHOWN = 50
@@ -62,5 +62,5 @@ async def read_audit(visit: Visit) -> dict[str, Any]:
         "entries": page.items,
         "names": {job_id: job.name for job_id, job in known.items()},
         "jobs_named": JOBS_NAMED,
-        **visit.link_pages("audit", page.next_cursor),
+        **link_pages(visit, "audit", page.next_cursor),
     }

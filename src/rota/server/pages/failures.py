@@ -14,7 +14,7 @@ from rota.ops.error_groups import (
 )
 from rota.rail import DeadLetterFilter
 from rota.server.pages.responses import go_to, render_page, stream_page
-from rota.server.pages.visit import Chosen, Form, Visit
+from rota.server.pages.visit import Chosen, Form, Visit, link_pages
 from rota.telemetry.error_groups import ErrorGroup
 
 LETTERS_LISTED = 25
@@ -108,5 +108,5 @@ async def read_letters(visit: Visit) -> dict[str, Any]:
     return {
         "chosen": chosen,
         "rows": dead,
-        **visit.link_pages("dead-letters", page.next_cursor, **chosen.as_query()),
+        **link_pages(visit, "dead-letters", page.next_cursor, **chosen.as_query()),
     }

@@ -16,7 +16,7 @@ from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_ten
 from rota.server.http.guards import HOME
 from rota.server.pages.responses import render_page, render_part, stream_page
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import Chosen, Visit, write_query
+from rota.server.pages.visit import Chosen, Visit, link_pages, write_query
 
 MOST_SHOWN = 25
 AGES = {
@@ -143,7 +143,7 @@ def _describe(
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
         "rows": page.items,
-        **visit.link_pages("jobs", page.next_cursor, **here),
+        **link_pages(visit, "jobs", page.next_cursor, **here),
         "scan_link": visit.link("jobs", **{**here, "scan": "yes"}),
         "base": visit.base,
     }

@@ -26,7 +26,7 @@ from rota.server.pages.outlook import Outlook, preview_task, show_upcoming
 from rota.server.pages.responses import stream_page
 from rota.server.pages.series import choose_zone
 from rota.server.pages.statuses import FAILED, SIGNS, find_worker
-from rota.server.pages.visit import Visit
+from rota.server.pages.visit import Visit, link_pages
 from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
 
@@ -73,7 +73,7 @@ async def _read(visit: Visit, match: str) -> dict[str, Any]:
         "processing": await _find_running(visit, sum(each.running_count for each in depths)),
         "dead": await _find_dead(visit, sum(each.dead_count for each in depths)),
         "series": [(each, _foresee(each)) for each in page.items],
-        **visit.link_pages("schedules", page.next_cursor, match=match),
+        **link_pages(visit, "schedules", page.next_cursor, match=match),
         "tasks": [
             (task, _foresee_task(task, rules, visit))
             for task in tasks.tasks

@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from rota.errors import ForbiddenTenantError
 from rota.jobs.fields import read_word
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tenants import TenantReport, compare_tenants
@@ -22,7 +23,7 @@ HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
 
 
 async def show_tenants(visit: Visit) -> Response:
-    visit.check_installation()
+    _check(visit)
     known = {"is_sharded": isinstance(visit.store, Sharded)}
     return await stream_page(visit, "tenants.html", lambda: _read(visit), **known)
 
@@ -49,7 +50,7 @@ async def _compare(visit: Visit, hours: int) -> Sequence[TenantReport]:
 
 async def switch_tenant(visit: Visit, form: Form) -> Response:
     """Look at the pages of another tenant from now on; its audit log records who does."""
-    visit.check_installation()
+    _check(visit)
     tenant = read_word(form.one("tenant"), "tenant")
     response = go_to(read_target(visit.request, form.one("next", HOME)))
     if tenant == DEFAULT_TENANT:
@@ -61,9 +62,15 @@ async def switch_tenant(visit: Visit, form: Form) -> Response:
     return response
 
 
+def _check(visit: Visit) -> None:
+    """Refuse a person who may not see other tenants."""
+    if not visit.runs_installation:
+        raise ForbiddenTenantError(DEFAULT_TENANT)
+
+
 async def show_shards(visit: Visit) -> Response:
     """What waits and runs on each shard, and which tenants lie where."""
-    visit.check_installation()
+    _check(visit)
     store = visit.store
     if not isinstance(store, Sharded):
         return await render_page(visit, "shards.html", shards=(), moves=(), tenants={})

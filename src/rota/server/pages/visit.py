@@ -14,7 +14,6 @@ from starlette.responses import Response
 from rota.auth.caller import Scope
 from rota.clock.system import monotonic
 from rota.errors import (
-    ForbiddenTenantError,
     InvalidInputError,
     InvalidRequestError,
     JobNotFoundError,
@@ -22,7 +21,6 @@ from rota.errors import (
 )
 from rota.jobs import Job, JobId
 from rota.jobs.identity import normalize_job_id
-from rota.jobs.record import DEFAULT_TENANT
 from rota.server.http.context import Admitted
 from rota.server.http.guards import HOME
 from rota.triggers.zone import load_zone
@@ -178,11 +176,6 @@ class Visit(Admitted, frozen=True, kw_only=True, gc=True):
     menu: Sequence[MenuEntry] = ()
     runs_installation: bool = False
 
-    def check_installation(self) -> None:
-        """Refuse a person who may not see other tenants."""
-        if not self.runs_installation:
-            raise ForbiddenTenantError(DEFAULT_TENANT)
-
     @property
     def may_operate(self) -> bool:
         return self.caller.may(Scope.OPERATE)
@@ -238,15 +231,18 @@ class Visit(Admitted, frozen=True, kw_only=True, gc=True):
         """Where in a list the page begins; None for the first page."""
         return self.ask("cursor") or None
 
-    def link_pages(self, name: str, next_cursor: str | None, **query: object) -> dict[str, Any]:
-        """The links to the next page of a list, and back to the first."""
-        return {
-            "older": self.link(name, **query, cursor=next_cursor) if next_cursor else None,
-            "newest": self.link(name, **query) if self.cursor else None,
-        }
-
     def link(self, *steps: str, **query: object) -> str:
         return link_to(self.request, *steps, **query)
+
+
+def link_pages(
+    visit: Visit, name: str, next_cursor: str | None, **query: object
+) -> dict[str, str | None]:
+    """The links to the next page of a list, and back to the first."""
+    return {
+        "older": visit.link(name, **query, cursor=next_cursor) if next_cursor else None,
+        "newest": visit.link(name, **query) if visit.cursor else None,
+    }
 
 
 async def find_job(visit: Visit) -> Job:
