@@ -143,7 +143,8 @@ async def submit_job_form(visit: Visit, form: Form) -> Response:
     kind = form.one("kind") if job is None else job.kind
     view = await _find_kind(visit, kind)
     fields = None if form.one("as") == "json" else _form_of(view)
-    sheet = Sheet(purpose, kind, _read_texts(form), fields, view, job)
+    texts = dict.fromkeys(_OPTIONS, "") | {name: it[-1] for name, it in form.values.items()}
+    sheet = Sheet(purpose, kind, texts, fields, view, job)
     try:
         with api_names():
             job_id = await (
@@ -248,11 +249,6 @@ def _show_payload(form: Group | None, payload: Any) -> dict[str, str]:
     if form is not None:
         return form.show(payload)
     return {_WHOLE: write_json(payload)}
-
-
-def _read_texts(form: Form) -> dict[str, str]:
-    """The texts as they were sent."""
-    return dict.fromkeys(_OPTIONS, "") | {name: it[-1] for name, it in form.values.items()}
 
 
 def _read_payload(sheet: Sheet) -> Any:

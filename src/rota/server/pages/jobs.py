@@ -138,7 +138,7 @@ def _describe(
         "tabs": _list_tabs(chosen, visit),
         "counts_link": visit.link("jobs", "counts", **here),
         "all_link": visit.link("jobs", **{**here, "state": ""}),
-        "states": _list_choices(chosen),
+        "states": list(dict.fromkeys([*JobState, *filter(None, [chosen.state])])),
         "ages": [(value, label) for value, (label, _) in AGES.items()],
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
@@ -258,9 +258,3 @@ def _list_tabs(
         for state in JobState
         if state in states or state in USUAL or numbers.get(state)
     ]
-
-
-def _list_choices(chosen: ChosenJobs) -> list[str]:
-    """The states, and what is chosen if it is several of them."""
-    own = [chosen.state] if chosen.state and chosen.state not in set(JobState) else []
-    return [*JobState, *own]

@@ -24,7 +24,7 @@ from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import LATE, NO_WORKER, SIGNS, Sign, sign_of
 from rota.server.pages.visit import Form, Visit
 
-_RED_FIRST = (NO_WORKER, SIGNS[JobState.STALLED], LATE, SIGNS[JobState.PAUSED])
+_RED_FIRST = [NO_WORKER, SIGNS[JobState.STALLED], LATE, SIGNS[JobState.PAUSED]]
 
 
 async def read_queues(visit: Visit) -> dict[str, Any]:
@@ -41,14 +41,15 @@ async def read_queues(visit: Visit) -> dict[str, Any]:
 
 def _list_actions(visit: Visit, queue: QueueReport) -> list[str]:
     """What the caller may do with the queue in the list."""
-    scopes: tuple[Whose, ...] = ("own", "all") if visit.may_administer else ("own",)
-    orders = [PauseOrder(action, whose, "") for action in ("pause", "resume") for whose in scopes]
-    return list(dict.fromkeys(it.action for it in orders if it.applies_to(queue)))
+    if not queue.pauses:
+        return ["pause"]
+    may_resume = visit.may_administer or any(it.whose == "own" for it in queue.pauses)
+    return ["resume"] if may_resume else []
 
 
 def _rank(sign: Sign) -> int:
     """What is red comes first."""
-    return _RED_FIRST.index(sign) if sign in _RED_FIRST else len(_RED_FIRST)
+    return [*_RED_FIRST, sign].index(sign)
 
 
 async def show_queue(visit: Visit) -> Response:
@@ -62,13 +63,6 @@ async def _find(visit: Visit) -> QueueReport:
         return await find_queue(visit.store, visit.clock, visit.tenant, name)
     except InvalidInputError as error:
         raise NotFoundError("This queue does not exist.") from error
-
-
-async def _show_problem(visit: Visit, problem: str) -> Response:
-    """The page, and what is wrong with the form."""
-    queue = await _find(visit)
-    values = await _read_queue(visit, queue, problem)
-    return await render_page(visit, "queue.html", status=400, queue=queue, **values)
 
 
 async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> dict[str, Any]:
@@ -148,7 +142,9 @@ async def change_limit(visit: Visit, form: Form) -> Response:
         limit = _read_limit(form, tenant, name)
         limit = await _keep_ageing(visit, limit)
     except InvalidInputError as error:
-        return await _show_problem(visit, error.message)
+        queue = await _find(visit)
+        values = await _read_queue(visit, queue, error.message)
+        return await render_page(visit, "queue.html", status=400, queue=queue, **values)
     await set_limit(store, limit, who=who, why=why, clock=clock)
     return go_to(visit.link("queues", name, done="limit-set"))
 
