@@ -116,7 +116,6 @@ class IndexWriter:
         await self.commit(replace(self.state, retired=(), reserved=()))
 
     async def remove_all(self) -> None:
-        """Remove the index."""
         for mark in (*self.state.segments, *self.state.retired):
             await self._remove(mark.number, mark.block_count)
         for number in (*self.state.reserved, *(page.number for page in self.state.pages)):

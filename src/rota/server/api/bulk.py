@@ -201,7 +201,6 @@ def _check_refs(asked: Sequence[BulkJob]) -> None:
 
 
 def _resolve(index: int, wish: BulkJob, ids: Mapping[str, JobId]) -> tuple[JobId, ...]:
-    """The dependencies as ids."""
     field = f"jobs[{index}].dependencies"
     if len(wish.dependencies) > DEPENDENCIES["maxItems"]:
         raise InvalidRequestError(field, f"must not be more than {DEPENDENCIES['maxItems']}")

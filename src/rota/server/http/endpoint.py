@@ -166,7 +166,6 @@ def serve_path(path: str, endpoint: ASGIApp) -> StarletteRoute:
 
 
 async def serve_unknown(scope: AsgiScope, _receive: Receive, send: Send) -> None:
-    """The response for an unknown path."""
     if scope["type"] == "http":
         reply = answer_error(UnknownPathError(scope["path"]))
         await send_reply(reply, send, is_head=scope["method"] == "HEAD")

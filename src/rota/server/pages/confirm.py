@@ -43,28 +43,23 @@ class Origin(NamedTuple):
 
     @property
     def menu_page(self) -> str:
-        """The page of the menu that it belongs to."""
         return "jobs" if self.page in {"", GRAPH} else self.page
 
     def link_back(self, visit: Visit, **query: object) -> str:
-        """A link back to that page."""
-        drawn = normalize_job_id(dict(self.read_filter()).get("job", ""))
+        drawn = normalize_job_id(self.read_filter().get("job", ""))
         if self.page == GRAPH and drawn is not None:
             return visit.link("jobs", drawn, "graph", **query)
         if self.page in {"jobs", "dead-letters"}:
-            return visit.link(self.page, **dict(self.read_filter()), **query)
+            return visit.link(self.page, **self.read_filter(), **query)
         if self.job_id is not None:
             return visit.link("jobs", self.job_id, **query)
         return visit.link("jobs", **query)
 
-    def read_filter(self) -> list[tuple[str, str]]:
-        return parse_qsl(self.filter)
+    def read_filter(self) -> dict[str, str]:
+        return dict(parse_qsl(self.filter))
 
     def as_query(self, visit: Visit) -> JobQuery:
-        return read_choice(dict(self.read_filter())).as_search(visit)
-
-    def as_letters(self) -> ChosenLetters:
-        return ChosenLetters.read(dict(self.read_filter()))
+        return read_choice(self.read_filter()).as_search(visit)
 
 
 def read_origin(form: Form) -> Origin:
@@ -90,9 +85,8 @@ def read_ids(form: Form, name: str = "id") -> list[JobId]:
 async def find_all_dead(visit: Visit, origin: Origin) -> list[Job]:
     """Every dead letter that matches the filters, up to as many as one call retries."""
     if origin.page == "dead-letters":
-        plan = await visit.dead_letters.plan_retry(
-            origin.as_letters().as_filter(), limit=MOST_CHOSEN
-        )
+        wanted = ChosenLetters.read(origin.read_filter()).as_filter()
+        plan = await visit.dead_letters.plan_retry(wanted, limit=MOST_CHOSEN)
         return await visit.find_jobs(plan.job_ids)
     query = origin.as_query(visit)
     found: list[Job] = []

@@ -161,7 +161,6 @@ def _cut(text: str) -> str:
 
 
 def show_details(details: Mapping[str, object]) -> str:
-    """The details of an entry in words."""
     shown = (f"{in_words(name)}: {_show_detail(value)}" for name, value in details.items())
     return ", ".join(each[:LONGEST_DETAIL] for each in shown)
 
@@ -184,7 +183,6 @@ def describe_end(queue: QueueReport) -> str:
 
 
 def describe_limits(limits: Iterable[QueueLimit]) -> list[str]:
-    """The limits of a queue in words."""
     texts = []
     for limit in limits:
         whose = "" if limit.whose == "own" else ", all tenants"

@@ -138,7 +138,6 @@ def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]
 
 
 def _describe_hours(hours: QuietHours) -> list[tuple[str, str]]:
-    """Quiet hours in words."""
     rest_days = ", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days))
     holidays = ", ".join(day.isoformat() for day in sorted(hours.holidays))
     facts = [("Quiet", text) for text in _show_windows(hours)]

@@ -76,7 +76,6 @@ def list_facts(job: Job, link: Link) -> list[Fact]:
 
 
 def describe_policy(policy: RetryPolicy) -> str:
-    """The retry policy in words."""
     if policy.max_attempts == 1:
         return "one attempt, no retry"
     form = _BACKOFFS[policy.backoff_strategy]

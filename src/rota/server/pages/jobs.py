@@ -1,11 +1,11 @@
 """The list of jobs: search, states with counts, filters, order and views."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs import JobFilter, JobState
@@ -15,7 +15,6 @@ from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
 from rota.server.http.guards import HOME
 from rota.server.pages.responses import render_page, render_part, stream_page
-from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import Chosen, Visit, link_pages, write_query
 
 MOST_SHOWN = 25
@@ -160,7 +159,8 @@ def _name_other_tenant(query: JobQuery, visit: Visit) -> str:
 async def suggest_queues(visit: Visit) -> Response:
     """Options for the field of the queue."""
     depths = await visit.cached("depths", lambda: visit.store.survey(visit.now, visit.tenant))
-    return _send_options([Suggestion(it.queue, it.queue, "queue", it.due_count) for it in depths])
+    found = [Suggestion(it.queue, it.queue, "queue", it.due_count) for it in depths]
+    return render_part(visit, "parts/suggestions.html", found=found)
 
 
 async def suggest_searches(visit: Visit) -> Response:
@@ -169,12 +169,7 @@ async def suggest_searches(visit: Visit) -> Response:
         found = await suggest(visit.store, visit.tenant, visit.ask("q")[:LONGEST_TEXT])
     except InvalidInputError:
         found = []
-    return _send_options(found)
-
-
-def _send_options(found: Sequence[Suggestion]) -> Response:
-    text = load_templates().get_template("parts/suggestions.html").render(found=found)
-    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+    return render_part(visit, "parts/suggestions.html", found=found)
 
 
 def read_choice(given: Mapping[str, str]) -> ChosenJobs:

@@ -8,10 +8,11 @@ from starlette.responses import Response
 from rota.errors import InvalidInputError, NotFoundError
 from rota.jobs.fields import read_word
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.overview import draw_durations, draw_throughput
 from rota.server.pages.ranges import (
     RANGES,
     count_ended,
+    draw_durations,
+    draw_throughput,
     list_parts,
     load_stats,
     read_spans,

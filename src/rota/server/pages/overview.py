@@ -14,18 +14,23 @@ from rota.server.pages.charts import (
     Series,
     draw_lines,
     lay_bars,
-    stack_bars,
 )
 from rota.server.pages.formats import (
     format_count,
     format_distance,
     format_local,
-    format_ms,
 )
-from rota.server.pages.ranges import Spans, list_parts, read_spans, sum_kinds
+from rota.server.pages.ranges import (
+    Spans,
+    draw_durations,
+    draw_throughput,
+    list_parts,
+    make_frame,
+    read_spans,
+    sum_kinds,
+)
 from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit
-from rota.telemetry.stats import DurationStats
 
 QUEUES_SHOWN = 8
 KINDS_SHOWN = 8
@@ -213,50 +218,6 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     ]
 
 
-def _frame(name: str, title: str, summary: str, spans: Spans) -> Frame:
-    return Frame(name, title, summary, spans.labels, zone=spans.zone)
-
-
-def draw_throughput(spans: Spans, *, is_whole: bool = True) -> Chart:
-    """Attempts by outcome in each span; held-back ones are counted for all queues only."""
-    stats = spans.stats
-    succeeded = sum(each.succeeded for each in stats)
-    failed = sum(each.failed for each in stats)
-    summary = (
-        f"{format_count(succeeded)} succeeded, {format_count(failed)} failed "
-        f"in the last {spans.range.label}"
-    )
-    frame = _frame("throughput", f"Throughput per {spans.range.step_label}", summary, spans)
-    series = [
-        Series("succeeded", "good", [each.succeeded for each in stats]),
-        Series("failed", "bad", [each.failed for each in stats]),
-        Series("held back", "held", [each.deferred for each in stats]),
-    ]
-    return stack_bars(frame, series if is_whole else series[:2])
-
-
-def draw_durations(
-    name: str, title: str, durations: Sequence[DurationStats], spans: Spans
-) -> Chart:
-    """The median and the 95th and 99th percentile in each span."""
-    whole = sum(durations, DurationStats())
-    summary = f"no job ran in the last {spans.range.label}"
-    if whole.p50_ms is not None and whole.p95_ms is not None and whole.p99_ms is not None:
-        summary = (
-            f"median {format_ms(whole.p50_ms)}, 95 % within {format_ms(whole.p95_ms)}, "
-            f"99 % within {format_ms(whole.p99_ms)}"
-        )
-    frame = _frame(name, title, summary, spans)._replace(format=format_ms, is_whole=False)
-    return draw_lines(
-        frame,
-        [
-            Series("median", "line-1", [each.p50_ms for each in durations]),
-            Series("95 % within", "line-2", [each.p95_ms for each in durations]),
-            Series("99 % within", "line-3", [each.p99_ms for each in durations]),
-        ],
-    )
-
-
 def _draw_backlog(spans: Spans) -> Chart:
     depths = [each.depth for each in spans.stats]
     seen = [each for each in depths if each is not None]
@@ -268,7 +229,7 @@ def _draw_backlog(spans: Spans) -> Chart:
             f"in the last {spans.range.label}"
         )
     return draw_lines(
-        _frame("backlog", "Jobs due and running", summary, spans),
+        make_frame("backlog", "Jobs due and running", summary, spans),
         [
             Series("due", "line-1", [None if it is None else it.due for it in depths]),
             Series("running", "line-2", [None if it is None else it.running for it in depths]),

@@ -18,8 +18,7 @@ from rota.ops.workers import survey_workers
 from rota.policy.limits import Limit, Rate, key_of
 from rota.rail.settings import clear_limit, list_limits, set_limit
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.overview import draw_throughput
-from rota.server.pages.ranges import count_ended, read_spans
+from rota.server.pages.ranges import count_ended, draw_throughput, read_spans
 from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import LATE, NO_WORKER, SIGNS, Sign, sign_of
 from rota.server.pages.visit import Form, Visit

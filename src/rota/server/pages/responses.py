@@ -326,7 +326,6 @@ def read_notice(visit: Visit) -> str:
 
 
 async def go_home(request: Request) -> Response:
-    """Redirect to the overview."""
     return go_to(link_to(request))
 
 

@@ -80,7 +80,6 @@ async def show_preview(visit: Visit) -> Response:
 
 
 async def show_form(visit: Visit) -> Response:
-    """The form for a new series."""
     given = Form.of(visit.request.query_params)
     return await _render_new(visit, given)
 

@@ -41,7 +41,6 @@ class SignInPages:
         return answer
 
     async def leave(self, request: Request) -> Response:
-        """End the session."""
         try:
             cookie = await self._guard.sign_out(request.scope)
         except RotaError as error:
