@@ -17,12 +17,12 @@ from rota.server.pages.create import show_job_form, submit_job_form
 from rota.server.pages.failures import act_on_group, read_groups, read_letters, show_error_group
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
 from rota.server.pages.graph import show_graph
-from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_counts, show_jobs, suggest_queues, suggest_searches
 from rota.server.pages.kinds import read_kinds, show_kind
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import read_overview
+from rota.server.pages.public import PUBLIC, SignInPages
 from rota.server.pages.queues import (
     change_limit,
     change_queue,
@@ -51,7 +51,6 @@ from rota.server.pages.series import (
     show_series,
     show_task,
 )
-from rota.server.pages.sign_in import SignInPages
 from rota.server.pages.templates import send_asset, send_icon
 from rota.server.pages.tenants import show_shards, show_tenants, switch_tenant
 from rota.server.pages.visit import RecentResults, save_preferences
