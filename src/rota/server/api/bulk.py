@@ -26,7 +26,7 @@ from rota.server.api.fields import (
     Uuid,
     Why,
 )
-from rota.server.api.jobs import JobView, NewJob, admit_new_job, view_job, view_jobs
+from rota.server.api.job_bodies import JobView, NewJob, admit_new_job, view_job, view_jobs
 from rota.server.http.route import Answer, Call, Nothing, Resource
 
 BULK = Resource("/api/v1/jobs", "jobs")

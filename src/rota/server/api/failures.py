@@ -31,7 +31,7 @@ from rota.server.api.fields import (
     Why,
     read_job,
 )
-from rota.server.api.jobs import JobPage, JobView, view_job
+from rota.server.api.job_bodies import JobPage, JobView, view_job
 from rota.server.http.route import Call, Nothing, Resource
 from rota.telemetry.error_groups import ErrorGroup
 

@@ -20,7 +20,7 @@ from rota.ops.graph import MOST_NODES, USUAL_NODES, JobGraph, draw_graph
 from rota.ops.results import wait_for_end
 from rota.rail.dead_letters import is_dead
 from rota.server.api.fields import Moment, Order, Uuid, WallTime, Whole, choose_moment, read_job
-from rota.server.api.jobs import CopyChanges, JobView, api_names, view_job
+from rota.server.api.job_bodies import CopyChanges, JobView, api_names, view_job
 from rota.server.http.route import Answer, Call, Nothing, Resource
 from rota.worker.progress import read_progress
 

@@ -12,7 +12,7 @@ from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeede
 from rota.jobs.fields import read_id, read_name
 from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
 from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
-from rota.server.api.jobs import JobView, view_job, view_jobs
+from rota.server.api.job_bodies import JobView, view_job, view_jobs
 from rota.server.http.route import Call, Nothing, Resource
 from rota.stores.protocol import HeldLease
 from rota.worker.attempts import DISCARDED, LARGEST_RESULT

@@ -31,7 +31,7 @@ from rota.server.api.fields import (
     Why,
     list_given,
 )
-from rota.server.api.jobs import RecurrenceBody
+from rota.server.api.job_bodies import RecurrenceBody
 from rota.server.http.route import Call, Nothing, Resource
 
 SERIES = Resource("/api/v1/series", "series")

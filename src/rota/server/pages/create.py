@@ -26,7 +26,7 @@ from rota.jobs import Job, JobId
 from rota.ops.edits import duplicate_job, edit_job, retry_edited
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import is_dead
-from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names
+from rota.server.api.job_bodies import NewJob, RetryPolicyBody, admit_new_job, api_names
 from rota.server.api.kinds import KindView, describe_kinds
 from rota.server.pages.formats import read_wall, write_json
 from rota.server.pages.responses import go_to, render_page
