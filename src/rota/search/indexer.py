@@ -160,12 +160,7 @@ class TenantTurn:
     """One turn for one tenant."""
 
     def __init__(
-        self,
-        store: SearchedStore,
-        tenant: str,
-        writer: IndexWriter,
-        clock: Clock,
-        pause: Pause,
+        self, store: SearchedStore, tenant: str, writer: IndexWriter, clock: Clock, pause: Pause
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -381,11 +376,7 @@ def _open_job(job: Job) -> OpenJob:
 
 
 def cover(
-    ranges: tuple[CoveredRange, ...],
-    at: int,
-    places: Sequence[Place],
-    *,
-    is_closed: bool,
+    ranges: tuple[CoveredRange, ...], at: int, places: Sequence[Place], *, is_closed: bool
 ) -> tuple[CoveredRange, ...]:
     """The ranges after some places of gap ``at``, or all of them, have been indexed."""
     newest = ranges[at - 1].newest if at else None

@@ -269,8 +269,5 @@ def _answer(
     call: Call[GroupOrder, Nothing], letters: GroupLetters, count: int, kept_count: int = 0
 ) -> GroupAnswer:
     return GroupAnswer(
-        is_dry_run=call.body.dry_run,
-        count=count,
-        kept_count=kept_count,
-        has_more=letters.has_more,
+        is_dry_run=call.body.dry_run, count=count, kept_count=kept_count, has_more=letters.has_more
     )

@@ -182,9 +182,7 @@ async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
 
 
 @GATES.route("PUT", "/maintenance/installation", Scope.ADMIN)
-async def set_wide_maintenance(
-    call: Call[WideMaintenanceBody, Nothing],
-) -> list[MaintenanceView]:
+async def set_wide_maintenance(call: Call[WideMaintenanceBody, Nothing]) -> list[MaintenanceView]:
     """Hold back a queue of all tenants, or everything, for a time."""
     return await _set(call, _wide_scope(call.body.queue))
 

@@ -226,10 +226,7 @@ async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
     When it is running, its worker learns of it at the next heartbeat. 409 when it has ended.
     """
     cancelled = await call.rail.cancel(
-        call.path["job_id"],
-        ends_series=call.query.ends_series,
-        who=call.who,
-        why=call.body.why,
+        call.path["job_id"], ends_series=call.query.ends_series, who=call.who, why=call.body.why
     )
     return view_job(await read_job(call, cancelled.job_id))
 

@@ -10,20 +10,12 @@ from msgspec import Meta
 
 from rota.auth.caller import Scope
 from rota.errors import JobEndedError
-from rota.jobs import (
-    Job,
-    JobFilter,
-    JobStatus,
-)
+from rota.jobs import Job, JobFilter, JobStatus
 from rota.jobs.fields import read_plain_queue
 from rota.jobs.search import DEFAULT_LIMIT, check_limit
 from rota.ops.job_counts import StateCounts, count_states
 from rota.ops.retention import read_retention
-from rota.ops.search import (
-    Progress,
-    Suggestion,
-    suggest,
-)
+from rota.ops.search import Progress, Suggestion, suggest
 from rota.ops.search import search_jobs as search_by_text
 from rota.policy.audit import AuditedAction, record_action
 from rota.search.query import JobQuery, Sort, parse_query
@@ -100,13 +92,11 @@ class TextSearch(JobSearch, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     q: TypedSearch = None
     text: Annotated[
-        SearchText | None,
-        Meta(description="A job id, or words; case does not matter."),
+        SearchText | None, Meta(description="A job id, or words; case does not matter.")
     ] = None
     kind: Annotated[SearchText | None, Meta(description="Jobs of this kind.")] = None
     sort: Annotated[
-        Sort | None,
-        Meta(description="newest, or for up to 1,000 matches oldest, due or duration."),
+        Sort | None, Meta(description="newest, or for up to 1,000 matches oldest, due or duration.")
     ] = None
     index: Annotated[
         bool, Meta(description="false: read every job instead of the search index.")

@@ -42,14 +42,7 @@ LeaseSeconds = Annotated[
         le=3600,
     ),
 ]
-Token = Annotated[
-    int,
-    Meta(
-        description="The token in the job's lease.",
-        ge=1,
-        le=2**53 - 1,
-    ),
-]
+Token = Annotated[int, Meta(description="The token in the job's lease.", ge=1, le=2**53 - 1)]
 
 
 Report = Annotated[str, Meta(max_length=LONGEST_REPORT, extra_json_schema=NO_NUL)]

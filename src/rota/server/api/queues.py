@@ -18,15 +18,7 @@ from rota.ops.queues import (
 )
 from rota.policy.limits import Limit, Rate
 from rota.rail.settings import clear_limit, list_limits, set_limit
-from rota.server.api.fields import (
-    Moment,
-    QueueName,
-    Whole,
-    Whose,
-    Why,
-    naming_fields,
-    tenant_of,
-)
+from rota.server.api.fields import Moment, QueueName, Whole, Whose, Why, naming_fields, tenant_of
 from rota.server.http.route import Answer, Call, Nothing, Resource
 
 QUEUES = Resource("/api/v1/queues", "queues")

@@ -8,13 +8,7 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.jobs.misfits import IN_WORDS
 from rota.jobs.retention import FIELDS, Keep, RetentionRule, format_kept, read_kept
-from rota.ops.retention import (
-    RemovalPreview,
-    preview_rule,
-    read_retention,
-    remove_rule,
-    set_rule,
-)
+from rota.ops.retention import RemovalPreview, preview_rule, read_retention, remove_rule, set_rule
 from rota.policy.retention import StoredRule
 from rota.server.api.fields import WORD, Moment, Whose, Why, naming_fields, tenant_of
 from rota.server.http.route import Answer, Call, Nothing, Resource

@@ -100,8 +100,7 @@ class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         ),
     ]
     retry_delay_ms: Annotated[
-        int,
-        Meta(description="The delay before a retry.", ge=0, le=LONGEST_DELAY_MS),
+        int, Meta(description="The delay before a retry.", ge=0, le=LONGEST_DELAY_MS)
     ] = 60_000
 
 

@@ -21,13 +21,7 @@ from rota.errors import (
 )
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import Guard
-from rota.server.http.problems import (
-    Reply,
-    answer_error,
-    encode_reply,
-    make_reply,
-    send_reply,
-)
+from rota.server.http.problems import Reply, answer_error, encode_reply, make_reply, send_reply
 from rota.server.http.request import BodyReader, DisconnectedError, QueryReader, read_path
 from rota.server.http.route import JSON, Answer, Call, Nothing, Route
 

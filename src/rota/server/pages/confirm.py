@@ -267,10 +267,7 @@ class Done(msgspec.Struct, frozen=True):
 
 async def _carry_out_plan(visit: Visit, form: Form) -> Done:
     report = await carry_out_plan(
-        visit.around,
-        form.one("plan"),
-        who=visit.who,
-        why=form.one("why"),
+        visit.around, form.one("plan"), who=visit.who, why=form.one("why")
     )
     done = ACTIONS[report.action].done if report.done_count else "nothing"
     return Done(done, report.done_count, report.undo_plan_id)

@@ -14,13 +14,7 @@ from starlette.responses import Response
 
 from rota.auth.caller import Scope
 from rota.auth.masking import mask_secrets, restore_secrets
-from rota.errors import (
-    ConflictError,
-    ForbiddenError,
-    InvalidInputError,
-    InvalidJobError,
-    RotaError,
-)
+from rota.errors import ConflictError, ForbiddenError, InvalidInputError, InvalidJobError, RotaError
 from rota.escape import escape
 from rota.jobs import Job, JobId
 from rota.ops.edits import duplicate_job, edit_job, retry_edited

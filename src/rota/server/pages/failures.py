@@ -66,12 +66,7 @@ async def act_on_group(visit: Visit, form: Form) -> Response:
     if form.one("confirmed") != "yes":
         back = visit.link("errors", group.id)
         return await render_page(
-            visit,
-            "discard_group.html",
-            group=group,
-            count=len(ids),
-            why=why,
-            back=back,
+            visit, "discard_group.html", group=group, count=len(ids), why=why, back=back
         )
     gone = await discard_group(context, ids, who=who, why=why or None)
     return go_to(visit.link("errors", group.id, done="discarded", count=gone.discarded_count))

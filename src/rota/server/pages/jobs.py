@@ -83,8 +83,7 @@ class ChosenJobs(Chosen, frozen=True, rename={"text": "q"}):
     def as_search(self, visit: Visit) -> JobQuery:
         length = AGES[self.since][1]
         wanted = JobFilter(
-            queue=self.queue or None,
-            created_after=None if length is None else visit.now - length,
+            queue=self.queue or None, created_after=None if length is None else visit.now - length
         )
         query = parse_query(self.text, visit.now.astimezone(visit.shown_zone)).within(wanted)
         if self.state:

@@ -7,19 +7,8 @@ from rota.jobs import JobState, JobStatus
 from rota.jobs.job_state import NOT_DUE
 from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, take_overview
 from rota.ops.queues import QueueStanding
-from rota.server.pages.charts import (
-    Bar,
-    Chart,
-    Frame,
-    Series,
-    draw_lines,
-    lay_bars,
-)
-from rota.server.pages.formats import (
-    format_count,
-    format_distance,
-    format_local,
-)
+from rota.server.pages.charts import Bar, Chart, Frame, Series, draw_lines, lay_bars
+from rota.server.pages.formats import format_count, format_distance, format_local
 from rota.server.pages.ranges import (
     Spans,
     draw_durations,
@@ -68,8 +57,7 @@ async def read_overview(visit: Visit) -> dict[str, Any]:
     store = visit.store
     zone = visit.zone if visit.may_administer else None
     found = await visit.cached(
-        f"overview {zone}",
-        lambda: take_overview(store, visit.clock, visit.tenant, zone=zone),
+        f"overview {zone}", lambda: take_overview(store, visit.clock, visit.tenant, zone=zone)
     )
     spans = await read_spans(visit)
     return {
@@ -239,8 +227,7 @@ def _draw_backlog(spans: Spans) -> Chart:
 
 def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> Chart:
     fullest = sorted(
-        queues,
-        key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count),
+        queues, key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count)
     )
     bars = [
         Bar(

@@ -6,22 +6,9 @@ from starlette.responses import Response
 
 from rota.errors import InvalidInputError
 from rota.jobs.fields import read_word
-from rota.jobs.retention import (
-    FIELDS,
-    FOREVER,
-    Keep,
-    RetentionRule,
-    format_kept,
-    read_kept,
-)
+from rota.jobs.retention import FIELDS, FOREVER, Keep, RetentionRule, format_kept, read_kept
 from rota.ops.explanation import format_duration
-from rota.ops.retention import (
-    CurrentRetention,
-    preview_rule,
-    read_retention,
-    remove_rule,
-    set_rule,
-)
+from rota.ops.retention import CurrentRetention, preview_rule, read_retention, remove_rule, set_rule
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.visit import Form, Visit
 

@@ -10,13 +10,7 @@ from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
 from rota.jobs import Job, JobFilter, JobState, JobStatus
-from rota.ops.calendar import (
-    Calendar,
-    CalendarEntry,
-    find_full_minutes,
-    make_calendar,
-    to_minute,
-)
+from rota.ops.calendar import Calendar, CalendarEntry, find_full_minutes, make_calendar, to_minute
 from rota.ops.overview import find_due
 from rota.ops.series import SeriesPage, SeriesSummary, has_text, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context

@@ -10,12 +10,7 @@ from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, Ro
 from rota.jobs import format_instant
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.explain import explain_job
-from rota.ops.series import (
-    SeriesDetail,
-    find_any_series,
-    find_series,
-    list_ended_series,
-)
+from rota.ops.series import SeriesDetail, find_any_series, find_series, list_ended_series
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
 from rota.ops.tasks import (
     TaskDetail,
@@ -59,11 +54,7 @@ async def show_series(visit: Visit) -> Response:
         lambda: find_any_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
     )
     return await stream_page(
-        visit,
-        "series.html",
-        lambda: _read(visit, detail),
-        series=detail.series,
-        detail=detail,
+        visit, "series.html", lambda: _read(visit, detail), series=detail.series, detail=detail
     )
 
 
@@ -175,11 +166,7 @@ async def _backfill(visit: Visit, form: Form) -> Response:
 
 
 async def _render_backfill(
-    visit: Visit,
-    detail: SeriesDetail,
-    form: Form,
-    plan: Backfill | None = None,
-    problem: str = "",
+    visit: Visit, detail: SeriesDetail, form: Form, plan: Backfill | None = None, problem: str = ""
 ) -> Response:
     zone = load_zone(detail.series.zone)
     shown = () if plan is None else plan.occurrences[:SHOWN_IN_PLAN]
