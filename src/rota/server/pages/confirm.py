@@ -177,9 +177,7 @@ DISCARD = Action(
 async def confirm(visit: Visit, form: Form) -> Response:
     """Ask. Nothing changes yet; a plan may be stored for a while."""
     origin = read_origin(form)
-    ask = _QUESTIONS.get(form.one("action"))
-    if ask is None:
-        raise InvalidRequestError("action", f"must be one of {', '.join(_QUESTIONS)}")
+    ask = form.choose("action", _QUESTIONS)
     question = await ask(visit, form, origin)
     came_from = [("from", origin.page), ("filter", origin.filter)]
     return await render_page(
@@ -195,10 +193,7 @@ async def confirm(visit: Visit, form: Form) -> Response:
 
 async def carry_out(visit: Visit, form: Form) -> Response:
     """Act on the confirmed jobs and go back to the list."""
-    act = _ACTS.get(form.one("action"))
-    if act is None:
-        raise InvalidRequestError("action", f"must be one of {', '.join(_ACTS)}")
-    done = await act(visit, form)
+    done = await form.choose("action", _ACTS)(visit, form)
     origin = read_origin(form)
     notice = msgspec.structs.asdict(done)
     if done.done == DISCARD.done and origin.job_id is not None and not origin.page:

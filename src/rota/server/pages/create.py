@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from rota.auth.caller import Scope
 from rota.auth.masking import mask_secrets, restore_secrets
-from rota.errors import ConflictError, ForbiddenError, InvalidInputError, InvalidJobError, RotaError
+from rota.errors import ConflictError, ForbiddenError, InvalidInputError, RotaError
 from rota.escape import escape
 from rota.jobs import Job, JobId
 from rota.ops.edits import duplicate_job, edit_job, retry_edited
@@ -22,7 +22,7 @@ from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import is_dead
 from rota.server.api.job_bodies import NewJob, RetryPolicyBody, admit_new_job, api_names
 from rota.server.api.kinds import KindView, describe_kinds
-from rota.server.pages.formats import read_wall, write_json
+from rota.server.pages.formats import read_json, read_number, read_wall, write_json
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.schema_form import Group, build_form
 from rota.server.pages.statuses import sign_of
@@ -248,15 +248,13 @@ def _show_payload(form: Group | None, payload: Any) -> dict[str, str]:
 def _read_payload(sheet: Sheet) -> Any:
     if sheet.form is not None:
         return sheet.form.read(sheet.texts)
-    try:
-        return msgspec.json.decode(sheet.texts.get(_WHOLE, ""))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InvalidJobError(_WHOLE, f"must be JSON: {error}") from error
+    return read_json(sheet.texts.get(_WHOLE, ""), _WHOLE)
 
 
 def _read_number(text: str) -> Any:
     """A whole number, or the text itself, which admission refuses in its own words."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else text
+    number = read_number(text)
+    return text if number is None else number
 
 
 def _read_instant(visit: Visit, text: str) -> datetime | None:

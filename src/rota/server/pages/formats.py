@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rota.auth.masking import mask_secrets, mask_text
-from rota.errors import InvalidRequestError
+from rota.errors import InvalidJobError, InvalidRequestError
 from rota.escape import escape, escape_json
 from rota.jobs import PAUSED_UNTIL
 from rota.ops.queues import QueueLimit, QueueReport
@@ -113,6 +113,19 @@ def read_wall(text: str, field: str, zone: tzinfo) -> datetime:
         reason = f'must be a date and a time such as 2027-03-28T09:00, got "{text[:40]}"'
         raise InvalidRequestError(field, reason) from error
     return at
+
+
+def read_number(text: str, most_digits: int = 8) -> int | None:
+    """The whole number that a text is; None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= most_digits else None
+
+
+def read_json(text: str, field: str) -> Any:
+    """The JSON value that a person typed."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidJobError(field, f"must be JSON: {error}") from error
 
 
 def write_json(value: object) -> str:

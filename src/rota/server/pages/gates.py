@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.errors import InvalidInputError, InvalidRequestError
+from rota.errors import InvalidInputError
 from rota.jobs.fields import read_word
 from rota.ops.holds import find_hours, list_windows, weigh_window
 from rota.ops.kinds import list_known_kinds, set_notifies
@@ -40,7 +40,8 @@ async def change_maintenance(visit: Visit, form: Form) -> Response:
         await rail.set_maintenance(False, reason=reason, who=who)
         return go_to(visit.link("gates", done="maintenance-off"))
     try:
-        until = _read_until(form.one("lasts"), visit.now)
+        _, length = form.choose("lasts", LENGTHS)
+        until = None if length is None else visit.now + length
         if form.one("confirmed") != "yes":
             return await _ask_maintenance(visit, form, until)
         await rail.set_maintenance(True, until=until, reason=reason, who=who)
@@ -79,14 +80,10 @@ CHOICES: Mapping[str, bool | None] = {"yes": True, "no": False, "declared": None
 
 async def change_kind(visit: Visit, form: Form) -> Response:
     """Set whether jobs of a kind notify people, for all tenants."""
-    kind, choice = form.one("kind"), form.one("notifies")
     try:
-        if choice not in CHOICES:
-            raise InvalidRequestError("notifies", f"must be one of {', '.join(CHOICES)}")
-        read_word(kind, "kind")
-        why = form.why
-        who, notifies = visit.who, CHOICES[choice]
-        await set_notifies(visit.around_of(None), kind, notifies=notifies, who=who, why=why)
+        notifies, kind = form.choose("notifies", CHOICES), read_word(form.one("kind"), "kind")
+        around, who, why = visit.around_of(None), visit.who, form.why
+        await set_notifies(around, kind, notifies=notifies, who=who, why=why)
     except InvalidInputError as error:
         return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="kind-set"))
@@ -118,13 +115,6 @@ async def show_gates(
         sent=_read_sent(form, hours),
         problem="" if error is None else error.message,
     )
-
-
-def _read_until(lasts: str, now: datetime) -> datetime | None:
-    if lasts not in LENGTHS:
-        raise InvalidRequestError("lasts", f"must be one of {', '.join(LENGTHS)}")
-    length = LENGTHS[lasts][1]
-    return None if length is None else now + length
 
 
 def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from rota.server.pages.formats import (
     format_length,
     format_local,
     grow_tree,
+    read_number,
     show_json,
 )
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
@@ -39,7 +40,6 @@ _BACKOFFS = {
     BackoffStrategy.EXPONENTIAL: "{base} apart, doubling up to {longest}",
     BackoffStrategy.LADDER: "after {rungs}",
 }
-_LONGEST_NUMBER = 4
 _MOST_REASONS = 20
 
 Link = Callable[..., str]
@@ -162,7 +162,7 @@ async def _read(visit: Visit, job: Job) -> dict[str, Any]:
         "reasons": [it for it in explanation.reasons if it.code != "attempt"],
         "most_reasons": _MOST_REASONS,
         "actions": list(_list_actions(visit, job)),
-        "steps": make_timeline(job, attempts, visit.now, _read_number(visit.ask("attempt"))),
+        "steps": make_timeline(job, attempts, visit.now, read_number(visit.ask("attempt"), 4)),
         "strip": make_strip(job, attempts, visit.now),
         "attempts": attempts,
         "usual": usual,
@@ -192,12 +192,6 @@ async def _show_values(visit: Visit, job: Job) -> list[Value]:
 def _show_value(visit: Visit, name: str, value: Any) -> Value:
     masked = mask_secrets(value, visit.context.masked_words)
     return Value(name, grow_tree(masked, name.lower()), show_json(masked), masked != value)
-
-
-def _read_number(text: str) -> int | None:
-    """The number of an attempt in the address; another text chooses none."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
-    return int(text) if is_number else None
 
 
 async def _list_removal(visit: Visit, job: Job) -> list[Fact]:

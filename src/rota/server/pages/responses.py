@@ -25,6 +25,7 @@ from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
+from rota.server.pages.formats import read_number
 from rota.server.pages.templates import load_templates
 from rota.server.pages.visit import (
     THEMES,
@@ -318,10 +319,9 @@ def go_to(address: str) -> Response:
 def read_notice(visit: Visit) -> str:
     """The notice that the address names."""
     words = NOTICES.get(visit.ask("done"))
-    count = visit.ask("count", "1")
-    if words is None or not (count.isascii() and count.isdigit() and len(count) < 9):
+    number = read_number(visit.ask("count", "1"))
+    if words is None or number is None:
         return ""
-    number = int(count)
     return f"{number:,} {words[0] if number == 1 else words[1]}.".replace(",", " ")
 
 

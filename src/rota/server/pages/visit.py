@@ -124,6 +124,12 @@ class Form(NamedTuple):
         """A form with one value for each name."""
         return cls({name: [value] for name, value in values.items()})
 
+    def choose(self, name: str, choices: Mapping[str, Found]) -> Found:
+        """What the value of that name stands for."""
+        if self.one(name) not in choices:
+            raise InvalidRequestError(name, f"must be one of {', '.join(choices)}")
+        return choices[self.one(name)]
+
     def several(self, name: str) -> list[str]:
         return self.values.get(name, [])
 
