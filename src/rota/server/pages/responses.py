@@ -137,7 +137,7 @@ class PageServer(NamedTuple):
                     raise ForbiddenError(scope)
                 if caller.queues is not None:
                     raise ForbiddenQueueError(caller.queues)
-                return await self._show(page, self._visit(request, caller))
+                return await page(self._visit(request, caller))
             except UnauthorizedError:
                 return _go_to_sign_in(request)
             except RotaError as error:
@@ -146,19 +146,15 @@ class PageServer(NamedTuple):
         return answer
 
     def serve_form(self, act: Act, scope: Scope) -> Callable[..., Awaitable[Response]]:
-        """As ``serve``, for what is done with a form."""
+        """As ``serve``, for what is done with a form. Its changes show at once."""
 
         async def page(visit: Visit) -> Response:
-            return await act(visit, await read_form(visit.request))
+            try:
+                return await act(visit, await read_form(visit.request))
+            finally:
+                self.recent.forget(visit.tenant)
 
         return self.serve(page, scope)
-
-    async def _show(self, page: Page, visit: Visit) -> Response:
-        try:
-            return await page(visit)
-        finally:
-            if visit.request.method != "GET":
-                self.recent.forget(visit.tenant)
 
     def _list_menu(self, caller: Caller) -> list[MenuEntry]:
         return [

@@ -34,7 +34,7 @@ MOST_KEPT = 200
 LONGEST_FORM = 256 * 1024
 MOST_FIELDS = 2_000
 
-COOKIE = "rota_display"
+DISPLAY_COOKIE = "rota_display"
 KEPT_SECONDS = 365 * 24 * 60 * 60
 THEMES = {"": "as the system", "light": "light", "dark": "dark"}
 
@@ -345,7 +345,7 @@ class Preferences(NamedTuple):
 
 def read_preferences(request: Request) -> Preferences:
     """The preferences in the cookie. What is not valid there counts as not chosen."""
-    theme, _, name = unquote(request.cookies.get(COOKIE, "")).partition(" ")
+    theme, _, name = unquote(request.cookies.get(DISPLAY_COOKIE, "")).partition(" ")
     try:
         zone = load_zone(name) if name else None
     except InvalidInputError:
@@ -363,7 +363,7 @@ async def save_preferences(visit: Visit, form: Form) -> Response:
     answer = Response(
         status_code=303, headers={"Location": read_target(visit.request, form.one("back"))}
     )
-    keep_cookie(visit, answer, COOKIE, quote(f"{theme} {name}"), KEPT_SECONDS)
+    keep_cookie(visit, answer, DISPLAY_COOKIE, quote(f"{theme} {name}"), KEPT_SECONDS)
     return answer
 
 
