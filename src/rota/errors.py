@@ -438,12 +438,17 @@ class IllegalMoveError(ConflictError):
         return f": {self.reason}" if self.reason else ""
 
 
-@template("Job {job_id} is {status}, which is final")
+@template("Job {job_id} is {state}, which is final", "job_id status")
 class JobEndedError(ConflictError):
     """The job has reached a final status and cannot change."""
 
     job_id: str
     status: str
+    ending: str | None = None
+
+    @property
+    def state(self) -> str:
+        return f"cancelled ({self.status})" if self.ending == "cancelled" else self.status
 
 
 @template(

@@ -67,7 +67,7 @@ def test_a_dead_letter_is_retried_with_what_it_blocked(anna: Visitor) -> None:
     page = anna.go("/dead-letters?kind=invoice.charge")
     page.get_by_label("Select Charge invoice 4711").check()
     page.get_by_role("button", name="Retry 1…").click()
-    cascade = page.get_by_label("Also submit 2 jobs again")
+    cascade = page.get_by_label("Also submit again 2 jobs that it blocked")
     expect(cascade).to_be_checked()
     page.get_by_role("button", name="Retry 1 job").click()
     expect(page.get_by_text("3 jobs retried.")).to_be_visible()

@@ -14,7 +14,7 @@ from tests.docs.pages import read_blocks
 
 from rota.cli.commands import app
 from rota.ops.queues import QueueLoad
-from rota.server.api.queues import ROUTES
+from rota.server.api.queues import QUEUES
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINER = ROOT / "deploy/container"
@@ -146,7 +146,7 @@ def test_keda_reads_a_number_of_an_endpoint_and_starts_a_command_of_rota() -> No
     assert pod["terminationGracePeriodSeconds"] > 30  # longer than a worker's grace
     (trigger,) = scaled["spec"]["triggers"]
     path = urlsplit(trigger["metadata"]["url"]).path
-    assert path.replace("/default/", "/{queue}/") in {it.path for it in ROUTES}
+    assert path.replace("/default/", "/{queue}/") in {it.path for it in QUEUES.routes}
     assert trigger["metadata"]["valueLocation"] in QueueLoad.__struct_fields__
 
 

@@ -258,10 +258,7 @@ class TokenBook:
     """
 
     def __init__(
-        self,
-        store: DocumentStore,
-        clock: Clock,
-        draw_bits: Callable[[int], int] = randbits,
+        self, store: DocumentStore, clock: Clock, draw_bits: Callable[[int], int] = randbits
     ) -> None:
         self._store = store
         self._clock = clock

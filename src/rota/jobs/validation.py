@@ -491,7 +491,7 @@ def amend_job(
     its status then follows from them, as for a new job. ``reschedule`` gives its series a rule.
     """
     if job.status.is_terminal:
-        raise JobEndedError(job.id, job.status)
+        raise JobEndedError(job.id, job.status, job.ending)
     known = encode_job(job)
     if "updated_at" in fields:
         _check_unchanged(job, fields["updated_at"], known["updated_at"])

@@ -349,7 +349,7 @@ async def find_live(around: RailContext, job_id: object) -> list[Job]:
     if job is not None and not job.status.is_terminal and not _may_overlap(job):
         return [job]
     if job is not None and job.recurrence is None:
-        raise JobEndedError(job.id, job.status)
+        raise JobEndedError(job.id, job.status, job.ending)
     origin = named if job is None else job.origin or job.id
     # Twice: between the two queries a waiting job may start running.
     for _ in range(2):
@@ -358,7 +358,7 @@ async def find_live(around: RailContext, job_id: object) -> list[Job]:
             return sorted(found.values(), key=lambda each: each.occurrence_at or each.due_at)
     if job is None:
         raise JobNotFoundError(named)
-    raise JobEndedError(job.id, job.status)
+    raise JobEndedError(job.id, job.status, job.ending)
 
 
 async def cancel_jobs(

@@ -333,7 +333,8 @@ class Rail:
             if value is None:
                 raise InvalidJobError(field, "is missing")
         hours = parse_quiet_hours(start or "", end or "", tz or "", **more)
-        await self._record("set_quiet_hours", None, who, why, start=str(start), end=str(end))
+        named = {"start": str(start), "end": str(end), "zone": str(tz)}
+        await self._record("set_quiet_hours", None, who, why, **named)
         clock = self._around.clock
         return await stored_settings.set_quiet_hours(store, tenant, hours, clock=clock)
 

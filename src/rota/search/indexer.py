@@ -32,10 +32,9 @@ from rota.search.index import (
     list_gaps,
 )
 from rota.search.lookup import MOST_LOOKED_AT
-from rota.search.merge import merge_segments
 from rota.search.segments import Place, build_segment, count_micros, place_of
 from rota.search.terms import STATUS, list_terms
-from rota.search.writer import IndexWriter
+from rota.search.writer import IndexWriter, merge_segments
 from rota.stores.documents import find_document
 from rota.stores.protocol import DocumentWrite
 
@@ -161,12 +160,7 @@ class TenantTurn:
     """One turn for one tenant."""
 
     def __init__(
-        self,
-        store: SearchedStore,
-        tenant: str,
-        writer: IndexWriter,
-        clock: Clock,
-        pause: Pause,
+        self, store: SearchedStore, tenant: str, writer: IndexWriter, clock: Clock, pause: Pause
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -382,11 +376,7 @@ def _open_job(job: Job) -> OpenJob:
 
 
 def cover(
-    ranges: tuple[CoveredRange, ...],
-    at: int,
-    places: Sequence[Place],
-    *,
-    is_closed: bool,
+    ranges: tuple[CoveredRange, ...], at: int, places: Sequence[Place], *, is_closed: bool
 ) -> tuple[CoveredRange, ...]:
     """The ranges after some places of gap ``at``, or all of them, have been indexed."""
     newest = ranges[at - 1].newest if at else None

@@ -23,13 +23,7 @@ from rota.events import (
 )
 from rota.stores.protocol import QueueDepth
 from rota.stores.survey import add_depths
-from rota.telemetry.counters import (
-    COUNTERS,
-    BoundedLabel,
-    Counter,
-    counted_by,
-    timed_by,
-)
+from rota.telemetry.counters import COUNTERS, BoundedLabel, Counter, counted_by, timed_by
 from rota.telemetry.health import StoreStatus
 from rota.telemetry.stats import BOUNDS_MS, FIELDS
 

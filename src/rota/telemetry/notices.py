@@ -65,7 +65,6 @@ class StoredReport(msgspec.Struct, frozen=True):
     version: int
 
     def write(self, report: Report) -> DocumentWrite:
-        """The write that replaces it."""
         return write_report(report, self.version)
 
 

@@ -7,7 +7,7 @@ from tests.server.service import JOBS, START, Visit, field_of, serve
 
 from rota.auth.tokens import TokenBook
 from rota.jobs import Job
-from rota.server.api.jobs import CHANGEABLE, JobUpdate, JobView, view_job
+from rota.server.api.job_bodies import CHANGEABLE, JobUpdate, JobView, view_job
 from rota.stores.memory import MemoryStore
 from rota.stores.protocol import LeaseRequest
 from rota.testing import VirtualClock, a_job

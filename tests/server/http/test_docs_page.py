@@ -7,6 +7,7 @@ from tests.server.service import Visit
 
 from rota.server.app import TABLE
 from rota.server.http.docs import draw_page, link_shapes, mark_code, name_type
+from rota.server.http.openapi import make_document
 from rota.server.http.route import Call, Nothing, Route
 
 
@@ -79,7 +80,7 @@ async def test_words_of_the_code_cannot_become_markup() -> None:
         """<script>alert(1)</script> and ``<b>``."""
 
     route = Route(method="GET", path="/x", handler=odd, scope=None, tag="<i>", answers={200: None})
-    text = draw_page([route], "/<root>")
+    text = draw_page(make_document([route]), "/<root>")
     assert "<script>" not in text
     assert "<i>" not in text
     assert "/<root>" not in text

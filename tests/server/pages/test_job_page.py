@@ -10,8 +10,8 @@ from tests.browser.stage.story import HOUR, MINUTE, Story
 from tests.server.pages.conftest import START, Knock, sign_in
 
 from rota.jobs import Attempt, Ending, JobFilter, JobStatus
+from rota.server.pages.formats import MOST_BRANCHES, grow_tree
 from rota.server.pages.timeline import fold_traceback, make_strip, make_timeline, read_log
-from rota.server.pages.tree import MOST_BRANCHES, grow_tree
 from rota.stores.protocol import DocumentWrite
 from rota.telemetry.stats import HOURS, DurationCount, MinuteStats, PartStats, encode
 from rota.testing import a_job
@@ -227,7 +227,7 @@ async def test_retry_in_a_graph_includes_the_jobs_that_the_failure_blocked(
     question = await _press(pages, path, "retry")
     words = " ".join(question.split())
     assert "<h1>Retry 1 job?</h1>" in question
-    assert "Also submit 1 job again that it blocked" in words
+    assert "Also submit again 1 job that it blocked" in words
     assert "stays as it is: 1 completed. Only a job that failed can be retried." in words
     data = {**_read_form(question, "/admin/act"), "cascade": "yes"}
     sent = await pages.post("/admin/act", data=data)

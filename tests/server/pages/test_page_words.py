@@ -38,6 +38,7 @@ SECOND = timedelta(seconds=1)
     ("length", "words"),
     [
         (timedelta(0), "0 ms"),
+        (timedelta(microseconds=999), "<1 ms"),
         (timedelta(milliseconds=250), "250 ms"),
         (timedelta(seconds=2.5), "2.5 s"),
         (5 * SECOND, "5 s"),

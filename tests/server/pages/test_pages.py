@@ -86,10 +86,11 @@ async def test_the_audit_log_shows_lists_and_none_in_words(
     store: OpenStore, pages: httpx2.AsyncClient
 ) -> None:
     details = {"scopes": ["read", "write"], "isOn": True, "queue": None}
+    details |= {"rate": {"count": 100, "per": "PT60S"}}  # as a limit is recorded
     around = RailContext(store, "default", VirtualClock(START), RailSettings(), randbits)
     await record_action(around, AuditedAction(action="token_issue", who="anna", details=details))
     answer = await pages.get("/admin/audit")
-    assert "scopes: read write, is on: yes, queue: none" in answer.text
+    assert "scopes: read write, is on: yes, queue: none, rate: count 100 per PT60S" in answer.text
 
 
 async def test_jobs_that_a_worker_leased_ahead_are_not_shown_as_running(
@@ -132,7 +133,7 @@ async def test_the_overview_names_a_due_job_that_no_worker_can_run_as_why_does(
     assert [it["code"] for it in reasons] == ["no_worker", "no_worker"]
     text = (await pages.get("/admin")).text
     assert "No alarms" not in text
-    assert "4 jobs wait in queue mail." in text
+    assert "No worker can run 4 jobs that wait in queue mail." in text
     for reason in reasons:
         assert reason["text"] in text
     assert "telex" not in text

@@ -7,7 +7,9 @@ import pytest
 from tests.browser.stage.story import fill_with_story
 from tests.server.pages.conftest import START, Knock, sign_in
 
+from rota.ops.queues import QueueReport
 from rota.rail import read_audit
+from rota.server.pages.statuses import sign_of
 from rota.stores.opened import OpenStore
 
 
@@ -229,3 +231,21 @@ async def test_the_page_of_a_kind_has_its_own_counts_and_run_times(
     assert 20 < float(median[1]) < float(median[2]) <= 140  # imports take 200 ms and more
     assert "no job ran in the last hour" in own["nil"]
     assert (await pages.get("/admin/kinds/%20")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("running", "due", "word"), [(0, 0, "idle"), (0, 2, "waiting"), (1, 0, "working")]
+)
+def test_a_queue_works_while_a_job_of_it_runs(running: int, due: int, word: str) -> None:
+    queue = QueueReport(
+        queue="mail",
+        due_count=due,
+        later_count=0,
+        running_count=running,
+        stalled_count=0,
+        dead_count=0,
+        oldest_due_at=None,
+        late_seconds=0.0,
+        worker_count=1,
+    )
+    assert sign_of(queue, START).word == word

@@ -2,8 +2,11 @@
 
 import asyncio
 
+import httpx2
 import pytest
+from tests.browser.stage.story import Story
 
+from rota.server.pages import visit
 from rota.server.pages.visit import RecentResults
 
 
@@ -75,3 +78,18 @@ async def test_an_error_is_raised_and_not_kept() -> None:
     with pytest.raises(ValueError, match="no"):
         await recent.get("t", "q", fail)
     assert await recent.get("t", "q", succeed) == "yes"
+
+
+async def test_what_a_form_changes_shows_at_once(
+    story: Story, pages: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visit, "CHEAP_SECONDS", -1.0)
+    monkeypatch.setattr(visit, "KEPT_TIMES", 1e9)
+    await story.ask("Welcome", "mail")
+    assert "mail" in (await pages.get("/admin/queues")).text
+    await story.ask("Receipt", "billing")
+    assert "billing" not in (await pages.get("/admin/queues")).text
+    await pages.post("/admin/queues/mail", data={"action": "pause", "why": "it is down"})
+    shown = (await pages.get("/admin/queues")).text
+    assert "billing" in shown
+    assert "it is down" in shown

@@ -1,5 +1,6 @@
 """The pages of series and tasks: history, next runs, forms that change them, and the calendar."""
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -109,6 +110,26 @@ async def test_schedules_are_filtered_by_name_page_by_page_and_after_an_action(
     refused = await pages.get("/admin/schedules", params={"match": "x" * 256})
     assert refused.status_code == 400
     assert "at most 255 characters, got 256" in refused.text
+
+
+async def test_the_payload_in_a_form_of_a_series_can_be_sent_as_it_is_shown(
+    story: Story, pages: httpx2.AsyncClient
+) -> None:
+    url = f"/admin/schedules/series/{await make_series(story, payload={'a': [1, 2]})}"
+    shown = _read_payload((await pages.get(f"{url}/edit")).text)
+    assert json.loads(shown) == {"a": [1, 2]}
+    given = {**RULE, "queue": "slow", "priority": "7", "payload": shown.replace("\n", "\r\n")}
+    plan = (await pages.post(f"{url}/edit", data={**given, "action": "preview"})).text
+    assert _read_payload(plan) == shown
+    assert "payload" not in plan[plan.index("What changes") : plan.index("Save changes")]
+    new = {**RULE, "name": "New", "payload": "{\r\n}", "action": "preview"}
+    assert _read_payload((await pages.post("/admin/schedules/new", data=new)).text) == "{\n}"
+
+
+def _read_payload(page: str) -> str:
+    found = re.search(r'<textarea id="payload"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+    assert found is not None
+    return unescape(found[1])
 
 
 async def test_an_edit_shows_what_changes_before_it_is_saved(

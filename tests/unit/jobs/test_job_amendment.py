@@ -17,6 +17,7 @@ from rota.errors import (
     UnknownDependencyError,
 )
 from rota.jobs import (
+    Ending,
     Job,
     JobStatus,
     RetryPolicy,
@@ -125,6 +126,15 @@ def test_a_fixed_field_may_be_given_with_its_own_value() -> None:
 def test_an_ended_job_is_refused_before_anything_is_looked_at(status: JobStatus) -> None:
     with pytest.raises(JobEndedError, match=f"is {status}, which is final"):
         amend_job(a_job(status=status), {"colour": "green"}, NOW)
+
+
+@pytest.mark.parametrize("status", [F, B])
+def test_an_error_says_that_an_ended_job_was_cancelled(status: JobStatus) -> None:
+    job = a_job(status=status, ending=Ending.CANCELLED)
+    with pytest.raises(JobEndedError) as caught:
+        amend_job(job, {"priority": 1}, NOW)
+    assert caught.value.message == f"Job {job.id} is cancelled ({status}), which is final"
+    assert caught.value.details == {"jobId": job.id, "status": status}
 
 
 @pytest.mark.parametrize(("statuses", "expected"), [(C, Y), (U, P), (F, B)])

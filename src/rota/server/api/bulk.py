@@ -26,8 +26,10 @@ from rota.server.api.fields import (
     Uuid,
     Why,
 )
-from rota.server.api.jobs import JOBS, JobView, NewJob, admit_new_job, view_job, view_jobs
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.api.job_bodies import JobView, NewJob, admit_new_job, view_job, view_jobs
+from rota.server.http.route import Answer, Call, Nothing, Resource
+
+BULK = Resource("/api/v1/jobs", "jobs")
 
 MOST_JOBS = 1_000
 
@@ -132,6 +134,7 @@ class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
     undo_plan_id: Uuid | None = None
 
 
+@BULK.route("POST", "/bulk", Scope.WRITE, answers={201: BulkMade, 200: BulkMade}, errors=(409,))
 async def create_many_jobs(call: Call[BulkJobs, Nothing]) -> Answer:
     """Create up to 1,000 jobs in one step, all of them or none.
 
@@ -198,7 +201,6 @@ def _check_refs(asked: Sequence[BulkJob]) -> None:
 
 
 def _resolve(index: int, wish: BulkJob, ids: Mapping[str, JobId]) -> tuple[JobId, ...]:
-    """The dependencies as ids."""
     field = f"jobs[{index}].dependencies"
     if len(wish.dependencies) > DEPENDENCIES["maxItems"]:
         raise InvalidRequestError(field, f"must not be more than {DEPENDENCIES['maxItems']}")
@@ -214,6 +216,7 @@ def _resolve(index: int, wish: BulkJob, ids: Mapping[str, JobId]) -> tuple[JobId
     return tuple(found)
 
 
+@BULK.route("POST", "/bulk-actions", Scope.OPERATE, errors=(404, 409))
 async def act_on_many_jobs(call: Call[BulkOrder, Nothing]) -> BulkAnswer:
     """Cancel, retry, restore, run now or delete the jobs that match: a dry run, then its plan.
 
@@ -270,19 +273,3 @@ def _show(plan: BulkPlan) -> BulkAnswer:
         passed_over_count=plan.passed_over_count,
         passed_over={str(state): count for state, count in plan.passed_over.items()},
     )
-
-
-ROUTES: tuple[Route, ...] = (
-    route(
-        "POST",
-        f"{JOBS}/bulk",
-        create_many_jobs,
-        Scope.WRITE,
-        "jobs",
-        answers={201: BulkMade, 200: BulkMade},
-        errors=(409,),
-    ),
-    route(
-        "POST", f"{JOBS}/bulk-actions", act_on_many_jobs, Scope.OPERATE, "jobs", errors=(404, 409)
-    ),
-)

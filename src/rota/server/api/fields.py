@@ -69,23 +69,18 @@ Payload = Annotated[
 IdempotencyKey = Annotated[
     str,
     Meta(
-        description="Makes the job the only one of its kind with that key.",
-        extra_json_schema=NAME,
+        description="Makes the job the only one of its kind with that key.", extra_json_schema=NAME
     ),
 ]
 InstantText = Annotated[
     str,
-    Meta(
-        description="An instant: ISO 8601 with an offset from UTC.",
-        extra_json_schema=INSTANT,
-    ),
+    Meta(description="An instant: ISO 8601 with an offset from UTC.", extra_json_schema=INSTANT),
 ]
 Moment = Annotated[datetime, Meta(tz=True, description="An instant, in UTC.")]
 WallTime = Annotated[
     str,
     Meta(
-        description="A wall time in the zone, even one that DST skips.",
-        extra_json_schema=WALL_TIME,
+        description="A wall time in the zone, even one that DST skips.", extra_json_schema=WALL_TIME
     ),
 ]
 
@@ -157,8 +152,7 @@ class PageChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 Whose = Annotated[
-    Literal["own", "all"],
-    Meta(description="own: your tenant only; all: all tenants together."),
+    Literal["own", "all"], Meta(description="own: your tenant only; all: all tenants together.")
 ]
 
 

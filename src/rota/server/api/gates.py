@@ -19,12 +19,10 @@ from rota.policy.gates import LONGEST_REASON, Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, format_time_of_day
 from rota.rail import settings
 from rota.server.api.fields import InstantText, Moment, QueueName, Why, naming_fields
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
 
-GATES = "/api/v1/gates"
-QUIET_HOURS = f"{GATES}/quiet-hours"
-MAINTENANCE = f"{GATES}/maintenance"
-INSTALLATION = f"{GATES}/maintenance/installation"
+GATES = Resource("/api/v1/gates", "gates")
+
 
 TimeOfDay = Annotated[
     str,
@@ -48,8 +46,6 @@ ReasonText = Annotated[
         extra={IN_WORDS: "must be one line of text"},
     ),
 ]
-
-_EMPTY = {204: None}
 
 
 class QuietHoursBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,6 +131,7 @@ class GatesView(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[NotifyingKind, ...] = ()
 
 
+@GATES.route("GET", "", Scope.READ)
 async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     """Get the gates that hold back the jobs of your tenant, now or later."""
     now, gates = call.clock.now(), await settings.list_gates(call.store)
@@ -151,6 +148,7 @@ async def get_gates(call: Call[Nothing, Nothing]) -> GatesView:
     )
 
 
+@GATES.route("PUT", "/quiet-hours", Scope.OPERATE)
 async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView:
     """Set the quiet hours of your tenant. They replace earlier ones."""
     asked = call.body
@@ -161,6 +159,7 @@ async def set_quiet_hours(call: Call[QuietHoursBody, Nothing]) -> QuietHoursView
     return _view_hours(hours, call.clock.now())
 
 
+@GATES.route("DELETE", "/quiet-hours", Scope.OPERATE, answers={204: None})
 async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     """Clear the quiet hours of your tenant, if there are any."""
     await _record(call, call.tenant, "set_quiet_hours", {"cleared": True})
@@ -168,11 +167,13 @@ async def clear_quiet_hours(call: Call[Nothing, Nothing]) -> Answer:
     return Answer(204)
 
 
+@GATES.route("PUT", "/maintenance", Scope.OPERATE)
 async def set_maintenance(call: Call[MaintenanceBody, Nothing]) -> list[MaintenanceView]:
     """Hold back all jobs of your tenant for a time."""
     return await _set(call, GateScope(tenant=call.tenant))
 
 
+@GATES.route("DELETE", "/maintenance", Scope.OPERATE, answers={204: None})
 async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     """End the maintenance of your tenant, if there is any."""
     await _record(call, call.tenant, "set_maintenance", {"isOn": False})
@@ -180,13 +181,13 @@ async def clear_maintenance(call: Call[Nothing, Nothing]) -> Answer:
     return Answer(204)
 
 
-async def set_wide_maintenance(
-    call: Call[WideMaintenanceBody, Nothing],
-) -> list[MaintenanceView]:
+@GATES.route("PUT", "/maintenance/installation", Scope.ADMIN)
+async def set_wide_maintenance(call: Call[WideMaintenanceBody, Nothing]) -> list[MaintenanceView]:
     """Hold back a queue of all tenants, or everything, for a time."""
     return await _set(call, _wide_scope(call.body.queue))
 
 
+@GATES.route("DELETE", "/maintenance/installation", Scope.ADMIN, answers={204: None})
 async def clear_wide_maintenance(call: Call[Nothing, QueueChoice]) -> Answer:
     """End the maintenance of a queue, or of everything, if there is any."""
     queue = call.query.queue
@@ -281,14 +282,3 @@ def _view_hours(hours: QuietHours, now: Moment) -> QuietHoursView:
 
 def _name_days(days: Set[int]) -> tuple[str, ...]:
     return tuple(WEEKDAYS[day] for day in sorted(days))
-
-
-ROUTES: tuple[Route, ...] = (
-    route("GET", GATES, get_gates, Scope.READ, "gates"),
-    route("PUT", QUIET_HOURS, set_quiet_hours, Scope.OPERATE, "gates"),
-    route("DELETE", QUIET_HOURS, clear_quiet_hours, Scope.OPERATE, "gates", answers=_EMPTY),
-    route("PUT", MAINTENANCE, set_maintenance, Scope.OPERATE, "gates"),
-    route("DELETE", MAINTENANCE, clear_maintenance, Scope.OPERATE, "gates", answers=_EMPTY),
-    route("PUT", INSTALLATION, set_wide_maintenance, Scope.ADMIN, "gates"),
-    route("DELETE", INSTALLATION, clear_wide_maintenance, Scope.ADMIN, "gates", answers=_EMPTY),
-)

@@ -9,7 +9,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from rota.auth.caller import Scope
 from rota.errors import StoreUnavailableError
 from rota.jobs.record import DEFAULT_TENANT
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
+
+SERVICE = Resource("", "service")
 
 ANSWERS_WITHIN_SECONDS = 3
 
@@ -28,6 +30,7 @@ class Readiness(msgspec.Struct, frozen=True):
     status: Literal["ready"] = "ready"
 
 
+@SERVICE.route("GET", "/health/live", None)
 async def check_liveness(_call: Call[Nothing, Nothing]) -> Liveness:
     """Check that the service is alive.
 
@@ -36,6 +39,7 @@ async def check_liveness(_call: Call[Nothing, Nothing]) -> Liveness:
     return Liveness()
 
 
+@SERVICE.route("GET", "/health/ready", None)
 async def check_readiness(call: Call[Nothing, Nothing]) -> Readiness:
     """Check that the service can work.
 
@@ -49,21 +53,7 @@ async def check_readiness(call: Call[Nothing, Nothing]) -> Readiness:
     return Readiness()
 
 
+@SERVICE.route("GET", "/metrics", Scope.ADMIN, answers={200: str}, media=CONTENT_TYPE_LATEST)
 async def show_metrics(call: Call[Nothing, Nothing]) -> Answer:
     """Get the metrics of the whole installation in the Prometheus text format."""
     return Answer(200, await call.context.metrics.show(call.clock.now()))
-
-
-ROUTES: tuple[Route, ...] = (
-    route("GET", "/health/live", check_liveness, None, "service"),
-    route("GET", "/health/ready", check_readiness, None, "service"),
-    route(
-        "GET",
-        "/metrics",
-        show_metrics,
-        Scope.ADMIN,
-        "service",
-        answers={200: str},
-        media=CONTENT_TYPE_LATEST,
-    ),
-)

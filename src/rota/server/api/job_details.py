@@ -2,11 +2,11 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from rota.auth.caller import Scope
 from rota.clock.system import timeout_after
@@ -20,9 +20,11 @@ from rota.ops.graph import MOST_NODES, USUAL_NODES, JobGraph, draw_graph
 from rota.ops.results import wait_for_end
 from rota.rail.dead_letters import is_dead
 from rota.server.api.fields import Moment, Order, Uuid, WallTime, Whole, choose_moment, read_job
-from rota.server.api.jobs import ONE_JOB, CopyChanges, JobView, api_names, view_job
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.api.job_bodies import CopyChanges, JobView, api_names, view_job
+from rota.server.http.route import Answer, Call, Nothing, Resource
 from rota.worker.progress import read_progress
+
+JOB = Resource("/api/v1/jobs/{job_id}", "jobs")
 
 
 class GraphChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,6 +113,7 @@ class RetriedJob(msgspec.Struct, frozen=True):
     earlier_ids: tuple[Uuid, ...] = ()
 
 
+@JOB.route("GET", "/why", Scope.READ, errors=(404,))
 async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     """Explain why a job ran, did not run, waits or will run.
 
@@ -127,17 +130,13 @@ async def explain_why(call: Call[Nothing, WhyQuestion]) -> Explanation:
     return await (explain_job(*subject) if at is None else explain_job_at(*subject, at))
 
 
+@JOB.route("GET", "/graph", Scope.READ, errors=(404,))
 async def get_graph(call: Call[Nothing, GraphChoice]) -> JobGraph:
     """Get every job that is connected with a job by dependencies, with its status."""
     return await draw_graph(call.store, call.tenant, call.path["job_id"], limit=call.query.limit)
 
 
-async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
-    """List the attempts of a job that have ended: worker, start, end, error, traceback and log."""
-    job = await read_job(call)
-    return AttemptList(await call.store.attempts(call.tenant, job.id))
-
-
+@JOB.route("GET", "/result", Scope.READ, errors=(404,))
 async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
     """Get the result of a job; optionally wait for its end.
 
@@ -148,28 +147,27 @@ async def get_result(call: Call[Nothing, ResultChoice]) -> ResultView:
         with suppress(TimeoutError):
             async with timeout_after(call.clock, timedelta(seconds=call.query.wait)):
                 job = await wait_for_end(call.store, call.clock, job.tenant, job.id)
+    view = ResultView(job_id=job.id, status=job.status, has_ended=job.status.is_terminal)
+    if not job.status.is_terminal:
+        found = (await read_progress(call.store, [job])).get(job.id)
+        progress = msgspec.convert(found, ProgressView | None, from_attributes=True)
+        return replace(view, progress=progress)
     if job.status is JobStatus.COMPLETED:
         body = (await call.store.results(job.tenant, [job.id])).get(job.id)
-        result = None if body is None else msgspec.Raw(body)
-        return ResultView(job_id=job.id, status=job.status, has_ended=True, result=result)
-    if not job.status.is_terminal:
-        progress = await _view_progress(call, job)
-        return ResultView(job_id=job.id, status=job.status, has_ended=False, progress=progress)
+        return view if body is None else replace(view, result=msgspec.Raw(body))
     attempts = await call.store.attempts(job.tenant, job.id)
-    return ResultView(
-        job_id=job.id,
-        status=job.status,
-        has_ended=True,
-        error=job.last_error,
-        traceback=attempts[-1].traceback if attempts else None,
-    )
+    traceback = attempts[-1].traceback if attempts else None
+    return replace(view, error=job.last_error, traceback=traceback)
 
 
-async def _view_progress(call: Call[Any, Any], job: Job) -> ProgressView | None:
-    found = (await read_progress(call.store, [job])).get(job.id)
-    return msgspec.convert(found, ProgressView | None, from_attributes=True)
+@JOB.route("GET", "/attempts", Scope.READ, errors=(404,))
+async def list_attempts(call: Call[Nothing, Nothing]) -> AttemptList:
+    """List the attempts of a job that have ended: worker, start, end, error, traceback and log."""
+    job = await read_job(call)
+    return AttemptList(await call.store.attempts(call.tenant, job.id))
 
 
+@JOB.route("POST", "/retry", Scope.OPERATE, errors=(404, 409), answers={201: RetriedJob})
 async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:
     """Retry a failed job by a new job that names it in ``replaces``.
 
@@ -190,11 +188,12 @@ async def retry_job(call: Call[CopyOrder, RetryChoice]) -> Answer:
     else:
         retried = await call.dead_letters.retry(old.id, **asked)
     new = await read_job(call, retried.replacements[old.id])
-    link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
+    link = {"location": f"{call.root}{JOB.path.format(job_id=new.id)}"}
     made = RetriedJob(view_job(new), retried.replacements, retried.earlier_ids)
     return Answer(201, made, link)
 
 
+@JOB.route("POST", "/duplicate", Scope.WRITE, errors=(404, 409), answers={201: JobView})
 async def duplicate(call: Call[CopyOrder, Nothing]) -> Answer:
     """Create a job like this one, in any state, with other values for some fields.
 
@@ -206,7 +205,7 @@ async def duplicate(call: Call[CopyOrder, Nothing]) -> Answer:
     await call.admit()
     with api_names():
         new = await duplicate_job(call.around, old.id, changes, who=call.who, why=call.body.why)
-    link = {"location": f"{call.root}{ONE_JOB.format(job_id=new.id)}"}
+    link = {"location": f"{call.root}{JOB.path.format(job_id=new.id)}"}
     return Answer(201, view_job(new), link)
 
 
@@ -220,20 +219,19 @@ def _read_changes(call: Call[CopyOrder, Any], old: Job) -> dict[str, Any]:
     return changes
 
 
+@JOB.route("POST", "/cancel", Scope.OPERATE, errors=(404, 409))
 async def cancel_job(call: Call[Order, CancelChoice]) -> JobView:
     """Cancel a job that has not ended. Any job id of a series will do.
 
     When it is running, its worker learns of it at the next heartbeat. 409 when it has ended.
     """
     cancelled = await call.rail.cancel(
-        call.path["job_id"],
-        ends_series=call.query.ends_series,
-        who=call.who,
-        why=call.body.why,
+        call.path["job_id"], ends_series=call.query.ends_series, who=call.who, why=call.body.why
     )
     return view_job(await read_job(call, cancelled.job_id))
 
 
+@JOB.route("POST", "/run-now", Scope.OPERATE, errors=(404, 409))
 async def run_job_now(call: Call[Order, Nothing]) -> JobView:
     """Make a scheduled job due now. 409 when it is running or has ended.
 
@@ -241,19 +239,3 @@ async def run_job_now(call: Call[Order, Nothing]) -> JobView:
     """
     moved = await call.rail.run_now(call.path["job_id"], who=call.who, why=call.body.why)
     return view_job(await read_job(call, moved.job_id))
-
-
-_change = partial(route, tag="jobs", errors=(404, 409))
-
-_look = partial(route, tag="jobs", errors=(404,))
-
-ROUTES: tuple[Route, ...] = (
-    _look("GET", f"{ONE_JOB}/why", explain_why, Scope.READ),
-    _look("GET", f"{ONE_JOB}/graph", get_graph, Scope.READ),
-    _look("GET", f"{ONE_JOB}/result", get_result, Scope.READ),
-    _look("GET", f"{ONE_JOB}/attempts", list_attempts, Scope.READ),
-    _change("POST", f"{ONE_JOB}/retry", retry_job, Scope.OPERATE, answers={201: RetriedJob}),
-    _change("POST", f"{ONE_JOB}/duplicate", duplicate, Scope.WRITE, answers={201: JobView}),
-    _change("POST", f"{ONE_JOB}/cancel", cancel_job, Scope.OPERATE),
-    _change("POST", f"{ONE_JOB}/run-now", run_job_now, Scope.OPERATE),
-)

@@ -11,10 +11,10 @@ from rota.kinds.log_message import LogMessage
 from rota.ops.kinds import KnownKind, list_known_kinds, set_notifies
 from rota.server.api.fields import Kind, Why
 from rota.server.http.context import ServerContext
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
 
-KINDS = "/api/v1/kinds"
-NOTIFIES = f"{KINDS}/notifies"
+KINDS = Resource("/api/v1/kinds", "jobs")
+
 
 _BUILT_IN: dict[str, type[msgspec.Struct]] = {
     "http.request": HttpRequest,
@@ -71,6 +71,7 @@ class KindChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kind: Kind | None = None
 
 
+@KINDS.route("GET", "", Scope.READ)
 async def list_kinds(call: Call[Nothing, Nothing]) -> KindList:
     """List the kinds of jobs with their schemas and defaults.
 
@@ -89,6 +90,7 @@ async def describe_kinds(context: ServerContext, *, with_built_in: bool = False)
     return [views[kind] for kind in sorted(views)]
 
 
+@KINDS.route("PUT", "/notifies", Scope.ADMIN, tag="gates")
 async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
     """Set whether quiet hours hold back the jobs of a kind, for all tenants.
 
@@ -101,6 +103,7 @@ async def put_notifies(call: Call[NotifiesBody, Nothing]) -> KindView:
     return _view(found, is_checked=call.context.served.checks(body.kind))
 
 
+@KINDS.route("DELETE", "/notifies", Scope.ADMIN, answers={204: None}, tag="gates")
 async def delete_notifies(call: Call[Nothing, KindChoice]) -> Answer:
     """Let the app and the workers of a kind say again whether it notifies people."""
     await _set(call, call.query.kind or "", None, notifies=None)
@@ -126,10 +129,3 @@ def _view(known: KnownKind, *, is_checked: bool) -> KindView:
         is_served=known.is_served,
         is_checked=is_checked,
     )
-
-
-ROUTES: tuple[Route, ...] = (
-    route("GET", KINDS, list_kinds, Scope.READ, "jobs"),
-    route("PUT", NOTIFIES, put_notifies, Scope.ADMIN, "gates"),
-    route("DELETE", NOTIFIES, delete_notifies, Scope.ADMIN, "gates", answers={204: None}),
-)

@@ -12,12 +12,13 @@ from rota.jobs import Discarded, Failed, Interrupted, Outcome, Snoozed, Succeede
 from rota.jobs.fields import read_id, read_name
 from rota.ops.leases import HttpLeaseRequest, HttpLeases, Settlement
 from rota.server.api.fields import NO_NUL, Kind, Moment, Name, Queue, Uuid
-from rota.server.api.jobs import JobView, view_job, view_jobs
-from rota.server.http.route import Call, Nothing, Route, route
+from rota.server.api.job_bodies import JobView, view_job, view_jobs
+from rota.server.http.route import Call, Nothing, Resource
 from rota.stores.protocol import HeldLease
 from rota.worker.attempts import DISCARDED, LARGEST_RESULT
 
-LEASES = "/api/v1/leases"
+LEASES = Resource("/api/v1/leases", "workers")
+
 MOST_SETTLED = 1_000
 LONGEST_ERROR = 10_000
 LONGEST_REPORT = 65_536
@@ -41,14 +42,7 @@ LeaseSeconds = Annotated[
         le=3600,
     ),
 ]
-Token = Annotated[
-    int,
-    Meta(
-        description="The token in the job's lease.",
-        ge=1,
-        le=2**53 - 1,
-    ),
-]
+Token = Annotated[int, Meta(description="The token in the job's lease.", ge=1, le=2**53 - 1)]
 
 
 Report = Annotated[str, Meta(max_length=LONGEST_REPORT, extra_json_schema=NO_NUL)]
@@ -167,6 +161,7 @@ class SettleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stale_count: int
 
 
+@LEASES.route("POST", "", Scope.WORKER, by_queue=True)
 async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     """Lease due jobs; optionally wait for some.
 
@@ -191,6 +186,7 @@ async def lease_jobs(call: Call[LeaseOrder, Nothing]) -> LeasedJobs:
     return LeasedJobs(view_jobs(jobs))
 
 
+@LEASES.route("POST", "/extend", Scope.WORKER, by_queue=True)
 async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
     """Extend leases from now. The answer names the lost ones."""
     asked = call.body
@@ -208,6 +204,7 @@ async def extend_leases(call: Call[ExtendOrder, Nothing]) -> ExtendAnswer:
     return ExtendAnswer(until, lost)
 
 
+@LEASES.route("POST", "/settle", Scope.WORKER, by_queue=True)
 async def settle_leases(call: Call[SettleOrder, Nothing]) -> SettleAnswer:
     """Report the outcomes of jobs, up to 1,000 at once.
 
@@ -247,7 +244,9 @@ def _read_outcome(ended: Ended, field: str) -> Outcome:
         case "succeeded":
             return Succeeded(_read_result(ended.result, field), log=ended.log)
         case "snoozed":
-            return _read_snooze(ended, field)
+            if ended.seconds is None:
+                raise InvalidRequestError(f"{field}.seconds", "is missing: the time to snooze")
+            return Snoozed(timedelta(seconds=ended.seconds))
         case "handed_back":
             return Interrupted()
     error = ended.error or f"{ended.outcome}, and no error was recorded"
@@ -264,16 +263,3 @@ def _read_result(result: object, field: str) -> bytes | None:
         reason = f"has {len(encoded)} bytes of JSON, {LARGEST_RESULT} are the most"
         raise InvalidRequestError(f"{field}.result", reason)
     return encoded
-
-
-def _read_snooze(ended: Ended, field: str) -> Outcome:
-    if ended.seconds is None:
-        raise InvalidRequestError(f"{field}.seconds", "is missing: the time to snooze")
-    return Snoozed(timedelta(seconds=ended.seconds))
-
-
-ROUTES: tuple[Route, ...] = (
-    route("POST", LEASES, lease_jobs, Scope.WORKER, "workers", by_queue=True),
-    route("POST", f"{LEASES}/extend", extend_leases, Scope.WORKER, "workers", by_queue=True),
-    route("POST", f"{LEASES}/settle", settle_leases, Scope.WORKER, "workers", by_queue=True),
-)

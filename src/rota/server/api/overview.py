@@ -1,4 +1,4 @@
-"""The overview: counts, queues, workers and throughput."""
+"""The overview of a tenant: counts, queues, workers and throughput; tenants side by side."""
 
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -13,9 +13,12 @@ from rota.errors import InvalidRequestError
 from rota.ops.overview import Overview, take_overview
 from rota.ops.polled import list_pollers_of
 from rota.ops.queues import BusyWorker, survey_workers
+from rota.ops.tenants import TenantReport, compare_tenants
 from rota.server.api.fields import Moment, Whole
-from rota.server.http.route import Call, Nothing, Route, route
+from rota.server.http.route import Call, Nothing, Resource
 from rota.telemetry.stats import HOURS, MINUTES, MinuteStats, read_stats
+
+OVERVIEW = Resource("/api/v1", "overview")
 
 SHOWN_FOR = timedelta(hours=1)
 """The default range of the throughput."""
@@ -169,26 +172,13 @@ class FleetCounters(msgspec.Struct, frozen=True, kw_only=True):
     timings: dict[str, Durations]
 
 
-async def get_counters(call: Call[Nothing, Nothing]) -> FleetCounters:
-    """Get the counters and timings of the whole installation."""
-    totals = await call.context.metrics.read_totals()
-    outcomes = totals.outcomes()
-    return FleetCounters(
-        counters={str(name): count for name, count in totals.counts().items()},
-        timings={
-            "handler.duration_ms": msgspec.convert(
-                outcomes.handler, Durations, from_attributes=True
-            ),
-            "lease.wait_ms": msgspec.convert(outcomes.wait, Durations, from_attributes=True),
-        },
-    )
-
-
+@OVERVIEW.route("GET", "/overview", Scope.READ)
 async def get_overview(call: Call[Nothing, Nothing]) -> Overview:
     """Get the overview of your tenant: counts, queues, alarms, next runs and failures."""
     return await take_overview(call.store, call.clock, call.tenant)
 
 
+@OVERVIEW.route("GET", "/workers", Scope.READ)
 async def get_workers(call: Call[Nothing, Nothing]) -> WorkerList:
     """List the workers that take jobs of your tenant, and how busy they are."""
     found = await survey_workers(call.store, call.tenant, call.clock.now())
@@ -200,12 +190,14 @@ def _view_worker(each: BusyWorker) -> WorkerView:
     return msgspec.convert(msgspec.structs.asdict(each.worker) | counts, WorkerView)
 
 
+@OVERVIEW.route("GET", "/pollers", Scope.READ)
 async def get_pollers(call: Call[Nothing, Nothing]) -> PollerList:
     """List the pollers that report to this store, what they hold and what failed."""
     found = await list_pollers_of(call.store, call.clock.now(), call.tenant)
     return PollerList(msgspec.convert(found, tuple[PollerView, ...], from_attributes=True))
 
 
+@OVERVIEW.route("GET", "/throughput", Scope.READ)
 async def get_throughput(call: Call[Nothing, ThroughputChoice]) -> Throughput:
     """Get how many attempts of your tenant ended in each minute or hour, by outcome."""
     asked = call.query
@@ -243,10 +235,38 @@ def _choose(asked: ThroughputChoice, now: datetime) -> tuple[datetime, datetime]
     return since, until
 
 
-ROUTES: tuple[Route, ...] = (
-    route("GET", "/api/v1/overview", get_overview, Scope.READ, "overview"),
-    route("GET", "/api/v1/workers", get_workers, Scope.READ, "overview"),
-    route("GET", "/api/v1/pollers", get_pollers, Scope.READ, "overview"),
-    route("GET", "/api/v1/throughput", get_throughput, Scope.READ, "overview"),
-    route("GET", "/api/v1/counters", get_counters, Scope.ADMIN, "overview"),
-)
+@OVERVIEW.route("GET", "/counters", Scope.ADMIN)
+async def get_counters(call: Call[Nothing, Nothing]) -> FleetCounters:
+    """Get the counters and timings of the whole installation."""
+    totals = await call.context.metrics.read_totals()
+    outcomes = totals.outcomes()
+    return FleetCounters(
+        counters={str(name): count for name, count in totals.counts().items()},
+        timings={
+            "handler.duration_ms": msgspec.convert(
+                outcomes.handler, Durations, from_attributes=True
+            ),
+            "lease.wait_ms": msgspec.convert(outcomes.wait, Durations, from_attributes=True),
+        },
+    )
+
+
+TENANTS = Resource("/api/v1/tenants", "tenants")
+
+
+class TenantChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The time that is compared."""
+
+    hours: Annotated[int, Meta(ge=1, le=168, description="The last hours.")] = 1
+
+
+class TenantList(Whole[TenantReport], frozen=True):
+    """The tenants with attempts that ended in this time, the busiest first."""
+
+
+@TENANTS.route("GET", "", Scope.ADMIN)
+async def get_tenants(call: Call[Nothing, TenantChoice]) -> TenantList:
+    """Compare the tenants of the installation; for an admin of the default tenant."""
+    call.caller.check_installation()
+    lasting = timedelta(hours=call.query.hours)
+    return TenantList(await compare_tenants(call.store, call.clock, lasting))

@@ -8,19 +8,13 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.jobs.misfits import IN_WORDS
 from rota.jobs.retention import FIELDS, Keep, RetentionRule, format_kept, read_kept
-from rota.ops.retention import (
-    RemovalPreview,
-    preview_rule,
-    read_retention,
-    remove_rule,
-    set_rule,
-)
+from rota.ops.retention import RemovalPreview, preview_rule, read_retention, remove_rule, set_rule
 from rota.policy.retention import StoredRule
 from rota.server.api.fields import WORD, Moment, Whose, Why, naming_fields, tenant_of
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
 
-RETENTION = "/api/v1/retention"
-PREVIEW = f"{RETENTION}/preview"
+RETENTION = Resource("/api/v1/retention", "retention")
+
 
 Kept = Annotated[
     str,
@@ -101,6 +95,7 @@ class RetentionView(msgspec.Struct, frozen=True, kw_only=True):
     has_more: bool = False
 
 
+@RETENTION.route("GET", "", Scope.READ)
 async def get_retention(call: Call[Nothing, Nothing]) -> RetentionView:
     """List the retention rules that apply to your tenant, and what applies without one."""
     current = await read_retention(call.around)
@@ -114,6 +109,7 @@ async def get_retention(call: Call[Nothing, Nothing]) -> RetentionView:
     )
 
 
+@RETENTION.route("PUT", "", Scope.ADMIN)
 async def put_retention(call: Call[RetentionBody, Nothing]) -> RuleView:
     """Set the rule of a scope. It replaces the earlier one; processes apply it within minutes."""
     asked, tenant = call.body, tenant_of(call, call.body.whose)
@@ -122,6 +118,7 @@ async def put_retention(call: Call[RetentionBody, Nothing]) -> RuleView:
     return _view(await set_rule(call.around_of(tenant), rule, who=call.who, why=asked.why))
 
 
+@RETENTION.route("DELETE", "", Scope.ADMIN, answers={204: None})
 async def delete_retention(call: Call[Nothing, RetentionScope]) -> Answer:
     """Remove the rule of a scope, if there is one."""
     asked, tenant = call.query, tenant_of(call, call.query.whose)
@@ -129,6 +126,7 @@ async def delete_retention(call: Call[Nothing, RetentionScope]) -> Answer:
     return Answer(204)
 
 
+@RETENTION.route("POST", "/preview", Scope.ADMIN)
 async def preview_retention(call: Call[RetentionBody, Nothing]) -> RemovalPreview:
     """Say how many jobs a rule would remove at once; without lengths of time, having none.
 
@@ -159,11 +157,3 @@ def _view(stored: StoredRule) -> RuleView:
         set_at=stored.set_at,
         **{field: format_kept(value) for field, value in rule.keep.given().items()},
     )
-
-
-ROUTES: tuple[Route, ...] = (
-    route("GET", RETENTION, get_retention, Scope.READ, "retention"),
-    route("PUT", RETENTION, put_retention, Scope.ADMIN, "retention"),
-    route("DELETE", RETENTION, delete_retention, Scope.ADMIN, "retention", answers={204: None}),
-    route("POST", PREVIEW, preview_retention, Scope.ADMIN, "retention"),
-)

@@ -1,6 +1,5 @@
 """Series: list, preview, calendar, edit, backfill, pause, resume, run now and cancel."""
 
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -32,11 +31,11 @@ from rota.server.api.fields import (
     Why,
     list_given,
 )
-from rota.server.api.jobs import RecurrenceBody
-from rota.server.http.route import Call, Nothing, Route, route
+from rota.server.api.job_bodies import RecurrenceBody
+from rota.server.http.route import Call, Nothing, Resource
 
-SERIES = "/api/v1/series"
-ONE_SERIES = "/api/v1/series/{job_id}"
+SERIES = Resource("/api/v1/series", "series")
+
 
 _MOST_SHOWN = 100
 
@@ -94,6 +93,7 @@ class CalendarChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     days: Annotated[int, Meta(ge=1, le=DAYS, description="The number of days from now on.")] = 1
 
 
+@SERIES.route("GET", "", Scope.READ)
 async def list_all_series(call: Call[Nothing, PageChoice]) -> SeriesList:
     """List live series: the rule in words, next occurrences in local time and UTC, last run."""
     now, query = call.clock.now(), call.query
@@ -101,6 +101,32 @@ async def list_all_series(call: Call[Nothing, PageChoice]) -> SeriesList:
     return SeriesList(page.items, page.next_cursor, page.has_more)
 
 
+@SERIES.route("POST", "/preview", Scope.READ)
+async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
+    """Show the next occurrences of a rule, with notes on DST changes."""
+    fields = msgspec.structs.asdict(call.body.recurrence)
+    recurrence, _ = read_recurrence(fields, call.clock.now())
+    return await call_in_thread(
+        lambda: preview_series(recurrence, recurrence.start, call.body.count)
+    )
+
+
+async def _find(call: Call[Any, Any]) -> SeriesDetail:
+    named = call.path["job_id"]
+    return await find_series(call.store, call.tenant, named, call.clock.now())
+
+
+@SERIES.route("GET", "/calendar", Scope.READ)
+async def show_calendar(call: Call[Nothing, CalendarChoice]) -> Calendar:
+    """Show what will run in the coming days, and what collides.
+
+    Declarative tasks are included for callers with the admin scope.
+    """
+    context = call.around
+    return await make_calendar(context, call.query.days, has_tasks=call.caller.may(Scope.ADMIN))
+
+
+@SERIES.route("GET", "/{job_id}", Scope.READ, errors=(404,))
 async def get_series(call: Call[Nothing, SeriesView]) -> SeriesDetail:
     """Get a series with its last runs, by its id or the id of any of its jobs.
 
@@ -111,6 +137,7 @@ async def get_series(call: Call[Nothing, SeriesView]) -> SeriesDetail:
     return await find_any_series(call.store, call.tenant, named, now, call.query.count)
 
 
+@SERIES.route("PATCH", "/{job_id}", Scope.OPERATE, errors=(404, 409))
 async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
     """Change a series: its rule, queue, priority or payload. An occurrence that runs finishes."""
     series = (await _find(call)).series
@@ -126,6 +153,7 @@ async def edit_one_series(call: Call[EditOrder, Nothing]) -> SeriesEdit:
     return await edit_series(context, series_id, fields, who=call.who, why=order.why)
 
 
+@SERIES.route("POST", "/{job_id}/backfill", Scope.OPERATE, errors=(404, 409))
 async def backfill_series(call: Call[BackfillOrder, Nothing]) -> Backfill:
     """Create a job for each past occurrence in a range that has no successful run."""
     await _find(call)
@@ -138,15 +166,7 @@ async def backfill_series(call: Call[BackfillOrder, Nothing]) -> Backfill:
     return await run_backfill(*asked, who=call.who, why=order.why)
 
 
-async def show_calendar(call: Call[Nothing, CalendarChoice]) -> Calendar:
-    """Show what will run in the coming days, and what collides.
-
-    Declarative tasks are included for callers with the admin scope.
-    """
-    context = call.around
-    return await make_calendar(context, call.query.days, has_tasks=call.caller.may(Scope.ADMIN))
-
-
+@SERIES.route("POST", "/{job_id}/pause", Scope.OPERATE, errors=(404, 409))
 async def pause_series(call: Call[Order, Nothing]) -> SeriesDetail:
     """Pause a series. A running job finishes; nothing starts until the series is resumed."""
     await _find(call)
@@ -154,6 +174,7 @@ async def pause_series(call: Call[Order, Nothing]) -> SeriesDetail:
     return await _find(call)
 
 
+@SERIES.route("POST", "/{job_id}/resume", Scope.OPERATE, errors=(404, 409))
 async def resume_series(call: Call[Order, ResumeChoice]) -> SeriesDetail:
     """Resume a paused series."""
     await _find(call)
@@ -162,6 +183,7 @@ async def resume_series(call: Call[Order, ResumeChoice]) -> SeriesDetail:
     return await _find(call)
 
 
+@SERIES.route("POST", "/{job_id}/run-now", Scope.OPERATE, errors=(404, 409))
 async def run_series_now(call: Call[Order, Nothing]) -> SeriesDetail:
     """Run the next occurrence of a series now. The series then continues as scheduled."""
     await _find(call)
@@ -169,38 +191,9 @@ async def run_series_now(call: Call[Order, Nothing]) -> SeriesDetail:
     return await _find(call)
 
 
+@SERIES.route("POST", "/{job_id}/cancel", Scope.OPERATE, errors=(404, 409))
 async def cancel_series(call: Call[Order, Nothing]) -> SeriesDetail:
     """End a series and cancel its running job. Returns the series as it was."""
     before = await _find(call)
     await call.rail.cancel(call.path["job_id"], who=call.who, why=call.body.why)
     return before
-
-
-async def preview_rule(call: Call[PreviewOrder, Nothing]) -> Preview:
-    """Show the next occurrences of a rule, with notes on DST changes."""
-    fields = msgspec.structs.asdict(call.body.recurrence)
-    recurrence, _ = read_recurrence(fields, call.clock.now())
-    return await call_in_thread(
-        lambda: preview_series(recurrence, recurrence.start, call.body.count)
-    )
-
-
-async def _find(call: Call[Any, Any]) -> SeriesDetail:
-    named = call.path["job_id"]
-    return await find_series(call.store, call.tenant, named, call.clock.now())
-
-
-_change = partial(route, tag="series", errors=(404, 409))
-
-ROUTES: tuple[Route, ...] = (
-    route("GET", SERIES, list_all_series, Scope.READ, "series"),
-    route("POST", f"{SERIES}/preview", preview_rule, Scope.READ, "series"),
-    route("GET", f"{SERIES}/calendar", show_calendar, Scope.READ, "series"),
-    route("GET", ONE_SERIES, get_series, Scope.READ, "series", errors=(404,)),
-    _change("PATCH", ONE_SERIES, edit_one_series, Scope.OPERATE),
-    _change("POST", f"{ONE_SERIES}/backfill", backfill_series, Scope.OPERATE),
-    _change("POST", f"{ONE_SERIES}/pause", pause_series, Scope.OPERATE),
-    _change("POST", f"{ONE_SERIES}/resume", resume_series, Scope.OPERATE),
-    _change("POST", f"{ONE_SERIES}/run-now", run_series_now, Scope.OPERATE),
-    _change("POST", f"{ONE_SERIES}/cancel", cancel_series, Scope.OPERATE),
-)

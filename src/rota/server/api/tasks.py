@@ -23,10 +23,11 @@ from rota.ops.tasks import (
     resume_task,
 )
 from rota.server.api.fields import PRINTABLE, Moment, WallTime, Why, choose_moment
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
 from rota.triggers.zone import load_zone
 
-TASKS = "/api/v1/tasks"
+TASKS = Resource("/api/v1/tasks", "tasks")
+
 MOST_PLANNED = 10_000
 LONGEST_DELAY_MS = 100 * 366 * 86_400_000
 
@@ -99,8 +100,7 @@ class TaskRegistration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         ),
     ]
     retry_delay_ms: Annotated[
-        int,
-        Meta(description="The delay before a retry.", ge=0, le=LONGEST_DELAY_MS),
+        int, Meta(description="The delay before a retry.", ge=0, le=LONGEST_DELAY_MS)
     ] = 60_000
 
 
@@ -144,6 +144,7 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_count: int
 
 
+@TASKS.route("GET", "", Scope.ADMIN)
 async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
     """List the declarative tasks: schedule in words, last run, next runs."""
     zone = _read_zone(call.query.zone)
@@ -151,13 +152,7 @@ async def list_all_tasks(call: Call[Nothing, TaskChoice]) -> TaskList:
     return TaskList(found.tasks, found.scheduler_count, found.unreadable, found.zone, found.policy)
 
 
-async def get_task_history(call: Call[Nothing, OneTask]) -> TaskDetail:
-    """Get a task with its last runs: when each was due, when it started and ended, and how."""
-    asked = call.query
-    zone = _read_zone(asked.zone)
-    return await find_task(call.store, call.clock, asked.name, zone)
-
-
+@TASKS.route("GET", "/why", Scope.ADMIN, errors=(404,))
 async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation:
     """Explain why a task ran, did not run or will run, now or at an instant."""
     asked = call.query
@@ -166,6 +161,15 @@ async def explain_why_task(call: Call[Nothing, TaskQuestion]) -> TaskExplanation
     return msgspec.convert(found, TaskExplanation, from_attributes=True)
 
 
+@TASKS.route("GET", "/history", Scope.ADMIN, errors=(404,))
+async def get_task_history(call: Call[Nothing, OneTask]) -> TaskDetail:
+    """Get a task with its last runs: when each was due, when it started and ended, and how."""
+    asked = call.query
+    zone = _read_zone(asked.zone)
+    return await find_task(call.store, call.clock, asked.name, zone)
+
+
+@TASKS.route("POST", "/plan", Scope.ADMIN)
 async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
     """Show what registering exactly these tasks would change. Writes nothing."""
     registrations = [
@@ -179,14 +183,7 @@ async def plan_all_tasks(call: Call[TaskPlanOrder, Nothing]) -> TaskPlan:
         raise InvalidRequestError("registrations", f"are refused: {error.message}") from error
 
 
-async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
-    """Request one immediate run of a task, in addition to its schedule."""
-    name = call.body.name
-    context = call.around
-    count = await request_run(context, name, who=call.who, why=call.body.why)
-    return Answer(202, TaskRun(name=name, scheduler_count=count))
-
-
+@TASKS.route("POST", "/pause", Scope.ADMIN, errors=(404, 409))
 async def pause_one_task(call: Call[TaskOrder, Nothing]) -> TaskDetail:
     """Pause a task. A run in progress finishes; none starts until the task is resumed."""
     name = call.body.name
@@ -195,6 +192,7 @@ async def pause_one_task(call: Call[TaskOrder, Nothing]) -> TaskDetail:
     return await find_task(call.store, call.clock, name)
 
 
+@TASKS.route("POST", "/resume", Scope.ADMIN, errors=(404, 409))
 async def resume_one_task(call: Call[TaskResumption, Nothing]) -> TaskDetail:
     """Resume a paused task with its next occurrence, or with one run for those that passed."""
     order = call.body
@@ -210,20 +208,10 @@ def _read_zone(name: str) -> ZoneInfo:
         raise InvalidRequestError("zone", f"is refused: {error.message}") from error
 
 
-ROUTES: tuple[Route, ...] = (
-    route("GET", TASKS, list_all_tasks, Scope.ADMIN, "tasks"),
-    route("GET", f"{TASKS}/why", explain_why_task, Scope.ADMIN, "tasks", errors=(404,)),
-    route("GET", f"{TASKS}/history", get_task_history, Scope.ADMIN, "tasks", errors=(404,)),
-    route("POST", f"{TASKS}/plan", plan_all_tasks, Scope.ADMIN, "tasks"),
-    route("POST", f"{TASKS}/pause", pause_one_task, Scope.ADMIN, "tasks", errors=(404, 409)),
-    route("POST", f"{TASKS}/resume", resume_one_task, Scope.ADMIN, "tasks", errors=(404, 409)),
-    route(
-        "POST",
-        f"{TASKS}/run-now",
-        run_task_now,
-        Scope.ADMIN,
-        "tasks",
-        answers={202: TaskRun},
-        errors=(404,),
-    ),
-)
+@TASKS.route("POST", "/run-now", Scope.ADMIN, answers={202: TaskRun}, errors=(404,))
+async def run_task_now(call: Call[TaskOrder, Nothing]) -> Answer:
+    """Request one immediate run of a task, in addition to its schedule."""
+    name = call.body.name
+    context = call.around
+    count = await request_run(context, name, who=call.who, why=call.body.why)
+    return Answer(202, TaskRun(name=name, scheduler_count=count))

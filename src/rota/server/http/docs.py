@@ -1,4 +1,4 @@
-"""The HTML page that documents the API, and the routes that serve it."""
+"""The HTML page that documents the API, drawn from its OpenAPI document; the routes of both."""
 
 import json
 import re
@@ -7,25 +7,14 @@ from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from rota.server.http.openapi import (
-    ABOUT,
-    Schema,
-    Schemas,
-    Words,
-    list_errors,
-    list_parameters,
-    make_document,
-    make_example,
-    make_schemas,
-    read_words,
-)
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.openapi import ABOUT, Schema, make_document
+from rota.server.http.route import JSON, Answer, Call, Nothing, Resource, Route
 
 DOCUMENT = "/openapi.json"
 PAGE = "/docs"
@@ -46,28 +35,7 @@ _LIMITS = {
     "maxItems": "at most {}",
     "pattern": "matches {}",
 }
-_ABSENT = object()
 _LONGEST_LIMIT = 36
-
-
-class Field(NamedTuple):
-    """A property of an object, as a row of a table."""
-
-    name: str
-    type: str
-    is_required: bool
-    limits: str
-    default: str | None
-    text: str
-
-
-def list_fields(schema: Schema) -> list[Field]:
-    """The properties of an object; empty for any other schema."""
-    required = set(schema.get("required", ()))
-    return [
-        _make_field(name, each, is_required=name in required)
-        for name, each in schema.get("properties", {}).items()
-    ]
 
 
 def name_type(schema: Schema) -> str:
@@ -103,29 +71,32 @@ def link_shapes(text: str, names: Collection[str]) -> Markup:
     return Markup(" ").join(words)
 
 
-def _make_field(name: str, schema: Schema, *, is_required: bool) -> Field:
-    default = schema.get("default", _ABSENT)
-    return Field(
-        name,
-        name_type(schema),
-        is_required,
-        ", ".join(_list_limits(schema)),
-        None if default is _ABSENT else json.dumps(default),
-        next((str(it["description"]) for it in _options(schema) if "description" in it), ""),
+def _describe(schema: Schema) -> str:
+    """What a field means, also if only one of its types says so."""
+    options = (schema, *schema.get("anyOf", ()))
+    return next((str(it["description"]) for it in options if "description" in it), "")
+
+
+def _limit(schema: Schema) -> str:
+    """What a field must hold, in words."""
+    return ", ".join(
+        words.format(f"`{option[name]}`" if name == "pattern" else f"{option[name]:,}")
+        for option in (schema, *schema.get("anyOf", ()))
+        for name, words in _LIMITS.items()
+        if name in option and len(str(option[name])) < _LONGEST_LIMIT
     )
 
 
-def _list_limits(schema: Schema) -> list[str]:
-    return [
-        words.format(f"`{option[name]}`" if name == "pattern" else f"{option[name]:,}")
-        for option in _options(schema)
-        for name, words in _LIMITS.items()
-        if name in option and len(str(option[name])) < _LONGEST_LIMIT
-    ]
-
-
-def _options(schema: Schema) -> list[Schema]:
-    return [schema, *schema.get("anyOf", ())]
+def _make_curl(operation: dict[str, Any], method: str, address: str) -> str:
+    address = re.sub(r"{(\w+)}", lambda part: f"${part[1].upper()}", address)
+    asked = "" if method == "GET" else f"-X {method} "
+    lines = [f"curl {asked}" + (f'"{address}"' if "$" in address else address)]
+    if operation["security"]:
+        lines.append('-H "Authorization: Bearer $ROTA_TOKEN"')
+    if "requestBody" in operation:
+        example = json.dumps(operation["requestBody"]["content"][JSON]["example"])
+        lines += ['-H "Content-Type: application/json"', f"-d {quote(example)}"]
+    return " \\\n  ".join(lines)
 
 
 _templates = Environment(
@@ -135,88 +106,52 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(code=mark_code, linked=link_shapes)
+_templates.filters.update(
+    code=mark_code,
+    linked=link_shapes,
+    type=name_type,
+    meaning=_describe,
+    limits=_limit,
+    json=json.dumps,
+    curl=_make_curl,
+    phrase=lambda status: HTTPStatus(int(status)).phrase,
+)
 
 
-class Entry(NamedTuple):
-    """A route as the page shows it."""
-
-    anchor: str
-    method: str
-    path: str
-    words: Words
-    scope: str | None
-    parameters: list[dict[str, Any]]
-    body: str | None
-    answers: list[tuple[int, str, str | None]]
-    errors: list[tuple[int, str]]
-    curl: str
-
-
-def draw_page(routes: Sequence[Route], root: str) -> str:
-    """The whole page. It needs no script."""
-    schemas = make_schemas(routes)
-    sections: dict[str, list[Entry]] = {}
-    for each in routes:
-        sections.setdefault(each.tag, []).append(_make_entry(each, schemas, root))
+def draw_page(document: dict[str, Any], root: str) -> str:
+    """The whole page of an OpenAPI document. It needs no script."""
+    sections: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for path, operations in document["paths"].items():
+        for method, each in operations.items():
+            sections.setdefault(each["tags"][0], []).append((method.upper(), path, each))
     return _templates.get_template("docs.html").render(
         about=ABOUT,
         document=f"{root}{DOCUMENT}",
         style=f"{root}{STYLE}",
+        host=HOST + root,
+        media=JSON,
         sections=sections,
-        shapes=dict(sorted(schemas.without_queries(routes).items())),
-        fields_of=list_fields,
+        shapes=dict(sorted(document["components"]["schemas"].items())),
     )
-
-
-def _make_entry(route: Route, schemas: Schemas, root: str) -> Entry:
-    parameters = list_parameters(route, schemas)
-    return Entry(
-        anchor=route.handler.__name__,
-        method=route.method,
-        path=route.path,
-        words=read_words(route),
-        scope=None if route.scope is None else str(route.scope),
-        parameters=[
-            {"description": "", **it, "type": name_type(it["schema"])} for it in parameters
-        ],
-        body=None if route.body is Nothing else name_type(schemas.used[route.body]),
-        answers=[
-            (
-                status,
-                HTTPStatus(status).phrase,
-                name_type(schemas.used[kind]) if kind in schemas.used else None,
-            )
-            for status, kind in sorted(route.answers.items())
-        ],
-        errors=[(status, HTTPStatus(status).phrase) for status in list_errors(route)],
-        curl=_make_curl(route, schemas, root),
-    )
-
-
-def _make_curl(route: Route, schemas: Schemas, root: str) -> str:
-    path = re.sub(r"{(\w+)}", lambda part: f"${part[1].upper()}", route.path)
-    method = "" if route.method == "GET" else f"-X {route.method} "
-    address = HOST + root + path
-    lines = [f"curl {method}" + (f'"{address}"' if "$" in address else address)]
-    if route.scope is not None:
-        lines.append('-H "Authorization: Bearer $ROTA_TOKEN"')
-    if route.body is not Nothing:
-        example = make_example(schemas.used[route.body], schemas)
-        lines += ['-H "Content-Type: application/json"', f"-d {quote(json.dumps(example))}"]
-    return " \\\n  ".join(lines)
 
 
 class Description:
     """Describes the given routes and its own; ``table`` has both."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        self.table: tuple[Route, ...] = (*routes, *self._make_routes())
-        # Links start with the prefix where the service is mounted; usually there is one.
-        self._encode = lru_cache(_MOUNTS_CACHED)(
-            lambda root: msgspec.json.encode(self.document(root))
+        own, html, css = (
+            Resource("", "service"),
+            "text/html; charset=utf-8",
+            "text/css; charset=utf-8",
         )
-        self._draw = lru_cache(_MOUNTS_CACHED)(lambda root: draw_page(self.table, root).encode())
+        own.route("GET", DOCUMENT, None, answers={200: dict[str, Any]})(self.show_document)
+        own.route("GET", PAGE, None, answers={200: str}, media=html)(self.show_page)
+        own.route("GET", STYLE, None, answers={200: str}, media=css)(self.show_style)
+        self.table: tuple[Route, ...] = (*routes, *own.routes)
+        # Links start with the prefix where the service is mounted; usually there is one.
+        cached = lru_cache(_MOUNTS_CACHED)
+        self._encode = cached(lambda root: msgspec.json.encode(self.document(root)))
+        self._draw = cached(lambda root: draw_page(self.document(root), root).encode())
 
     def document(self, root: str = "") -> dict[str, Any]:
         return make_document(self.table, root)
@@ -232,12 +167,3 @@ class Description:
     async def show_style(self, _call: Call[Nothing, Nothing]) -> Answer:
         """The style sheet of the page."""
         return Answer(200, _STYLE, _CACHED_BRIEFLY)
-
-    def _make_routes(self) -> tuple[Route, ...]:
-        html, css, text = "text/html; charset=utf-8", "text/css; charset=utf-8", {200: str}
-        document = {200: dict[str, Any]}
-        return (
-            route("GET", DOCUMENT, self.show_document, None, "service", answers=document),
-            route("GET", PAGE, self.show_page, None, "service", answers=text, media=html),
-            route("GET", STYLE, self.show_style, None, "service", answers=text, media=css),
-        )

@@ -21,13 +21,7 @@ from rota.errors import (
 )
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import Guard
-from rota.server.http.problems import (
-    Reply,
-    answer_error,
-    encode_reply,
-    make_reply,
-    send_reply,
-)
+from rota.server.http.problems import Reply, answer_error, encode_reply, make_reply, send_reply
 from rota.server.http.request import BodyReader, DisconnectedError, QueryReader, read_path
 from rota.server.http.route import JSON, Answer, Call, Nothing, Route
 
@@ -166,7 +160,6 @@ def serve_path(path: str, endpoint: ASGIApp) -> StarletteRoute:
 
 
 async def serve_unknown(scope: AsgiScope, _receive: Receive, send: Send) -> None:
-    """The response for an unknown path."""
     if scope["type"] == "http":
         reply = answer_error(UnknownPathError(scope["path"]))
         await send_reply(reply, send, is_head=scope["method"] == "HEAD")

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from typing import Protocol
 
+from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
 from rota.auth.binding import is_loopback
@@ -13,20 +13,19 @@ from rota.auth.sessions import SessionBook
 from rota.clock.protocol import Clock
 from rota.errors import UnauthorizedError
 from rota.server.http.limits import MOST_REMEMBERED, CallerLimits
-from rota.server.http.refusals import (
+from rota.server.http.security import (
     SIGN_IN_FAILED,
     UNAUTHORIZED,
+    find_header,
     note_caller,
     note_reason,
     note_token,
+    strip_port,
 )
-from rota.server.http.security import find_header, strip_port
 
 COOKIE = "rota_session"
 HOME = "/admin"
 """The path of the pages, and the only path to which browsers send the cookie."""
-
-_LONGEST_COOKIES = 8_192
 
 
 class Guard(Protocol):
@@ -118,7 +117,7 @@ class PageGuard:
         """The caller; UnauthorizedError when the session is missing or over."""
         if self._sessions is None:
             return Caller()
-        secret = _read_cookie(scope)
+        secret = HTTPConnection(scope).cookies.get(COOKIE)
         caller = None
         if secret is not None:
             caller = await self._sessions.identify(secret, self._clock.now())
@@ -149,21 +148,10 @@ class PageGuard:
 
     async def sign_out(self, scope: AsgiScope) -> str:
         """End the session. Returns the ``Set-Cookie`` header that removes the cookie."""
-        secret = _read_cookie(scope)
+        secret = HTTPConnection(scope).cookies.get(COOKIE)
         if self._sessions is not None and secret is not None:
             await self._sessions.close(secret)
         return _write_cookie(scope, "", 0)
-
-
-def _read_cookie(scope: AsgiScope) -> str | None:
-    sent = find_header(scope["headers"], b"cookie")
-    if sent is None or len(sent) > _LONGEST_COOKIES:
-        return None
-    try:
-        morsel = SimpleCookie(sent.decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value
 
 
 def _write_cookie(scope: AsgiScope, value: str, lasts_for: int) -> str:

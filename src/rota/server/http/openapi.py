@@ -59,13 +59,8 @@ class Schemas(NamedTuple):
             return schema
         return self.components[schema["$ref"].rpartition("/")[2]]
 
-    def without_queries(self, routes: Iterable[Route]) -> dict[str, Schema]:
-        """The components without query types, which are described as parameters."""
-        queries = {route.query.__name__ for route in routes}
-        return {name: each for name, each in self.components.items() if name not in queries}
 
-
-def make_schemas(routes: Iterable[Route]) -> Schemas:
+def _make_schemas(routes: Iterable[Route]) -> Schemas:
     """The schemas of all bodies, queries and answers, and of an error."""
     kinds = list(dict.fromkeys([Problem, *(kind for route in routes for kind in _kinds_of(route))]))
     used, components = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
@@ -118,11 +113,13 @@ def _make_object(schema: Schema, schemas: Schemas) -> dict[str, Any]:
 
 def make_document(routes: Sequence[Route], root: str = "") -> dict[str, Any]:
     """All routes as OpenAPI 3.1. ``root`` is the prefix under which the service is mounted."""
-    schemas = make_schemas(routes)
+    schemas = _make_schemas(routes)
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for route in routes:
         paths[route.path][route.method.lower()] = _describe_operation(route, schemas)
-    statuses = sorted({status for route in routes for status in list_errors(route)})
+    queries = {route.query.__name__ for route in routes}  # described as parameters
+    shapes = {name: each for name, each in schemas.components.items() if name not in queries}
+    statuses = sorted({status for route in routes for status in _list_errors(route)})
     return {
         "openapi": "3.1.0",
         "info": {"title": "Rota", "version": version("rota"), "description": ABOUT},
@@ -130,7 +127,7 @@ def make_document(routes: Sequence[Route], root: str = "") -> dict[str, Any]:
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
         "paths": paths,
         "components": {
-            "schemas": schemas.without_queries(routes),
+            "schemas": shapes,
             "responses": {f"Problem{it}": _describe_error(it, schemas) for it in statuses},
             "securitySchemes": {
                 "token": {
@@ -144,20 +141,7 @@ def make_document(routes: Sequence[Route], root: str = "") -> dict[str, Any]:
     }
 
 
-class Words(NamedTuple):
-    """A handler's docstring: its first line, and the rest."""
-
-    summary: str
-    text: str
-
-
-def read_words(route: Route) -> Words:
-    whole = (inspect.getdoc(route.handler) or "").replace("``", "`")
-    first, _, rest = whole.partition("\n")
-    return Words(first.rstrip("."), " ".join(rest.split()))
-
-
-def list_errors(route: Route) -> list[int]:
+def _list_errors(route: Route) -> list[int]:
     """The statuses of all errors that the route may return."""
     statuses = {*ALWAYS, *route.errors}
     if route.scope is not None:
@@ -168,17 +152,18 @@ def list_errors(route: Route) -> list[int]:
 
 
 def _describe_operation(route: Route, schemas: Schemas) -> dict[str, Any]:
-    words = read_words(route)
+    words = (inspect.getdoc(route.handler) or "").replace("``", "`")
+    summary, _, text = words.partition("\n")
     described: dict[str, Any] = {
         "operationId": route.handler.__name__,
         "tags": [route.tag],
-        "summary": words.summary,
+        "summary": summary.rstrip("."),
         "security": [] if route.scope is None else [{"token": [str(route.scope)]}],
         "responses": _describe_answers(route, schemas),
     }
-    if words.text:
-        described["description"] = words.text
-    parameters = list_parameters(route, schemas)
+    if text:
+        described["description"] = " ".join(text.split())
+    parameters = _list_parameters(route, schemas)
     if parameters:
         described["parameters"] = parameters
     if route.body is not Nothing:
@@ -189,7 +174,7 @@ def _describe_operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     return described
 
 
-def list_parameters(route: Route, schemas: Schemas) -> list[dict[str, Any]]:
+def _list_parameters(route: Route, schemas: Schemas) -> list[dict[str, Any]]:
     """The parameters in the path, in the query and in headers."""
     parts = [
         {"name": name, "in": "path", "required": True, "schema": _PARTS.get(name, _ANY_PART)}
@@ -252,7 +237,7 @@ def _describe_answers(route: Route, schemas: Schemas) -> dict[str, Any]:
                 "Location": {"description": "The new resource.", "schema": {"type": "string"}}
             }
         answers[str(status)] = described
-    for status in list_errors(route):
+    for status in _list_errors(route):
         answers[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
     return answers
 

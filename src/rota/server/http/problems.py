@@ -55,7 +55,6 @@ def encode_reply(status: int, body: Any, headers: Mapping[str, str] | None = Non
 
 
 def make_reply(status: int, content: bytes, media: str, headers: Mapping[str, str]) -> Reply:
-    """A reply with these bytes."""
     named = {**headers, "content-type": media, "content-length": str(len(content))}
     return Reply(status, _encode_headers(named), content)
 

@@ -131,26 +131,17 @@ class _Fault(NamedTuple):
 
 def _find_fault(value: Any) -> _Fault | None:
     """The first refused value. No path is built for the values that are fine."""
-    if isinstance(value, dict):
-        return _find_fault_in_object(value)
-    if isinstance(value, list):
-        for index, each in enumerate(value):
-            fault = _find_fault(each)
-            if fault is not None:
-                return fault._replace(path=f"[{index}]{_dotted(fault.path)}")
-        return None
-    reason = _judge_text(value) if isinstance(value, str) else _judge_number(value)
-    return None if reason is None else _Fault("", reason)
-
-
-def _find_fault_in_object(value: dict[str, Any]) -> _Fault | None:
-    for name, each in value.items():
-        reason = _judge_text(name)
+    if not isinstance(value, dict | list):
+        reason = _judge_text(value) if isinstance(value, str) else _judge_number(value)
+        return None if reason is None else _Fault("", reason)
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        reason = _judge_text(key) if isinstance(key, str) else None
         if reason is not None:
             return _Fault("", reason)
         fault = _find_fault(each)
         if fault is not None:
-            return fault._replace(path=f"{name}{_dotted(fault.path)}")
+            step = key if isinstance(key, str) else f"[{key}]"
+            return fault._replace(path=f"{step}{_dotted(fault.path)}")
     return None
 
 

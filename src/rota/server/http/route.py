@@ -10,6 +10,7 @@ from rota.server.http.context import Admitted
 
 Body = TypeVar("Body")
 Query = TypeVar("Query")
+AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[Any]])
 
 JSON = "application/json"
 
@@ -74,23 +75,38 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     by_queue: bool = False
 
 
-def route(
-    method: str, path: str, handler: Handler, scope: Scope | None, tag: str, **declared: Any
-) -> Route:
-    """A route whose body, query and answer types come from the handler's annotations.
+class Resource:
+    """The routes of one resource, in the order of their handlers."""
 
-    A handler that returns an ``Answer`` needs ``answers``.
-    """
-    hints = handler.__annotations__
-    body, query = get_args(next(iter(hints.values())))
-    declared = {"answers": {200: hints["return"]}, **declared}
-    return Route(
-        method=method,
-        path=path,
-        handler=handler,
-        scope=scope,
-        tag=tag,
-        body=body,
-        query=query,
-        **declared,
-    )
+    def __init__(self, path: str, tag: str) -> None:
+        self.path = path
+        self.tag = tag
+        self.routes: list[Route] = []
+
+    def route(
+        self, method: str, path: str, scope: Scope | None, **declared: Any
+    ) -> Callable[[AnyHandler], AnyHandler]:
+        """Declare the handler's route, at a path below that of the resource.
+
+        Its body, query and answer types come from its annotations; a handler that returns an
+        ``Answer`` needs ``answers``.
+        """
+
+        def add(handler: AnyHandler) -> AnyHandler:
+            hints = handler.__annotations__
+            body, query = get_args(next(iter(hints.values())))
+            known: dict[str, Any] = {"tag": self.tag, "answers": {200: hints["return"]}}
+            self.routes.append(
+                Route(
+                    method=method,
+                    path=self.path + path,
+                    handler=handler,
+                    scope=scope,
+                    body=body,
+                    query=query,
+                    **known | declared,
+                )
+            )
+            return handler
+
+        return add

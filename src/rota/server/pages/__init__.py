@@ -11,40 +11,49 @@ from rota.auth.caller import Scope
 from rota.clock.host_zone import read_host_zone
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
-from rota.server.pages.audit import read_audit
-from rota.server.pages.calendar import show_calendar
+from rota.server.pages.access import read_audit, revoke_token, show_token, show_tokens
 from rota.server.pages.confirm import carry_out, confirm
 from rota.server.pages.create import show_job_form, submit_job_form
-from rota.server.pages.dead_letters import read_letters
-from rota.server.pages.error_groups import act_on_group, read_groups, show_error_group
+from rota.server.pages.failures import act_on_group, read_groups, read_letters, show_error_group
 from rota.server.pages.gates import change_kind, change_maintenance, change_quiet_hours, show_gates
 from rota.server.pages.graph import show_graph
-from rota.server.pages.installation import PUBLIC
 from rota.server.pages.job import act_on_job, show_job
 from rota.server.pages.jobs import show_counts, show_jobs, suggest_queues, suggest_searches
 from rota.server.pages.kinds import read_kinds, show_kind
 from rota.server.pages.live import stream_changes
 from rota.server.pages.overview import read_overview
-from rota.server.pages.preferences import save_preferences
+from rota.server.pages.public import PUBLIC, SignInPages
 from rota.server.pages.queues import (
     change_limit,
     change_queue,
     change_queues,
     read_queues,
+    read_workers,
     show_queue,
 )
-from rota.server.pages.responses import Page, PageServer, go_home, list_menu, serve_nothing, show
+from rota.server.pages.responses import (
+    Act,
+    Page,
+    PageServer,
+    go_home,
+    list_menu,
+    serve_nothing,
+    show,
+)
 from rota.server.pages.retention import change_retention, show_retention
 from rota.server.pages.rule_form import create_series, show_form, show_preview
-from rota.server.pages.schedules import show_schedules
-from rota.server.pages.series import act_on_series, read_ended, show_edit, show_series
-from rota.server.pages.sign_in import SignInPages
-from rota.server.pages.task import act_on_task, show_task
+from rota.server.pages.schedules import show_calendar, show_schedules
+from rota.server.pages.series import (
+    act_on_series,
+    act_on_task,
+    read_ended,
+    show_edit,
+    show_series,
+    show_task,
+)
 from rota.server.pages.templates import send_asset, send_icon
 from rota.server.pages.tenants import show_shards, show_tenants, switch_tenant
-from rota.server.pages.tokens import revoke_token, show_token, show_tokens
-from rota.server.pages.visit import RecentResults
-from rota.server.pages.workers import read_workers
+from rota.server.pages.visit import RecentResults, save_preferences
 
 __all__ = ["page_routes"]
 
@@ -93,7 +102,7 @@ VIEWS: dict[Scope, dict[str, Page]] = {
 }
 """The pages, by the scope they need."""
 
-FORMS: dict[Scope, dict[str, Page]] = {
+FORMS: dict[Scope, dict[str, Act]] = {
     Scope.WRITE: {
         "/jobs/new": submit_job_form,
         "/jobs/{job_id}/edit": submit_job_form,
@@ -134,11 +143,15 @@ def page_routes(
     """
     server = PageServer(context, guard, zone or read_host_zone(), RecentResults(), list_menu(VIEWS))
     sign_in = SignInPages(guard)
-    served = [
-        Route(f"{HOME}{path}", server.serve(page, scope), methods=[method])
-        for method, table in (("GET", VIEWS), ("POST", FORMS))
-        for scope, pages in table.items()
+    views = [
+        Route(f"{HOME}{path}", server.serve(page, scope), methods=["GET"])
+        for scope, pages in VIEWS.items()
         for path, page in pages.items()
+    ]
+    forms = [
+        Route(f"{HOME}{path}", server.serve_form(act, scope), methods=["POST"])
+        for scope, acts in FORMS.items()
+        for path, act in acts.items()
     ]
     return [
         Route("/", go_home, methods=["GET"]),
@@ -149,6 +162,7 @@ def page_routes(
         Route(f"{HOME}/sign-in", sign_in.enter, methods=["POST"]),
         Route(f"{HOME}/sign-out", sign_in.leave, methods=["POST"]),
         *(Route(path, send, methods=["GET"]) for path, send in PUBLIC.items()),
-        *served,
+        *views,
+        *forms,
         Route(f"{HOME}/{{rest:path}}", serve_nothing),
     ]

@@ -172,7 +172,7 @@ def _line(series: Series, count: int, highest: float) -> Line:
         if value is None:
             parts.append([])
         else:
-            parts[-1].append((round(_x_middle(at, count), 1), round(_y(value, highest), 1)))
+            parts[-1].append((round((at + 0.5) * WIDTH / count, 1), round(_y(value, highest), 1)))
     drawn = tuple(" ".join(f"{x},{y}" for x, y in part) for part in parts if len(part) > 1)
     alone = tuple(part[0] for part in parts if len(part) == 1)
     return Line(series.look, drawn, alone)
@@ -185,10 +185,6 @@ def draw_spark(values: Sequence[float]) -> str:
         f"{(at + 0.5) * room:.1f},{15 - 14 * value / highest:.1f}"
         for at, value in enumerate(values)
     )
-
-
-def _x_middle(at: int, count: int) -> float:
-    return (at + 0.5) * WIDTH / count
 
 
 def _y(value: float, highest: float) -> float:

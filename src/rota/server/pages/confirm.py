@@ -19,10 +19,10 @@ from rota.ops.search import search_jobs
 from rota.rail import RetryPlan
 from rota.rail.dead_letters import HIGHEST_RETRY, is_dead
 from rota.search.query import JobQuery
-from rota.server.pages.dead_letters import ChosenLetters
+from rota.server.pages.failures import ChosenLetters
 from rota.server.pages.jobs import read_choice
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 
 MOST_CHOSEN = HIGHEST_RETRY
 
@@ -43,28 +43,23 @@ class Origin(NamedTuple):
 
     @property
     def menu_page(self) -> str:
-        """The page of the menu that it belongs to."""
         return "jobs" if self.page in {"", GRAPH} else self.page
 
     def link_back(self, visit: Visit, **query: object) -> str:
-        """A link back to that page."""
-        drawn = normalize_job_id(dict(self.read_filter()).get("job", ""))
+        drawn = normalize_job_id(self.read_filter().get("job", ""))
         if self.page == GRAPH and drawn is not None:
             return visit.link("jobs", drawn, "graph", **query)
         if self.page in {"jobs", "dead-letters"}:
-            return visit.link(self.page, **dict(self.read_filter()), **query)
+            return visit.link(self.page, **self.read_filter(), **query)
         if self.job_id is not None:
             return visit.link("jobs", self.job_id, **query)
         return visit.link("jobs", **query)
 
-    def read_filter(self) -> list[tuple[str, str]]:
-        return parse_qsl(self.filter)
+    def read_filter(self) -> dict[str, str]:
+        return dict(parse_qsl(self.filter))
 
     def as_query(self, visit: Visit) -> JobQuery:
-        return read_choice(dict(self.read_filter())).as_search(visit)
-
-    def as_letters(self) -> ChosenLetters:
-        return ChosenLetters.read(dict(self.read_filter()))
+        return read_choice(self.read_filter()).as_search(visit)
 
 
 def read_origin(form: Form) -> Origin:
@@ -90,9 +85,8 @@ def read_ids(form: Form, name: str = "id") -> list[JobId]:
 async def find_all_dead(visit: Visit, origin: Origin) -> list[Job]:
     """Every dead letter that matches the filters, up to as many as one call retries."""
     if origin.page == "dead-letters":
-        plan = await visit.dead_letters.plan_retry(
-            origin.as_letters().as_filter(), limit=MOST_CHOSEN
-        )
+        wanted = ChosenLetters.read(origin.read_filter()).as_filter()
+        plan = await visit.dead_letters.plan_retry(wanted, limit=MOST_CHOSEN)
         return await visit.find_jobs(plan.job_ids)
     query = origin.as_query(visit)
     found: list[Job] = []
@@ -180,13 +174,10 @@ DISCARD = Action(
 )
 
 
-async def confirm(visit: Visit) -> Response:
+async def confirm(visit: Visit, form: Form) -> Response:
     """Ask. Nothing changes yet; a plan may be stored for a while."""
-    form = await read_form(visit.request)
     origin = read_origin(form)
-    ask = _QUESTIONS.get(form.one("action"))
-    if ask is None:
-        raise InvalidRequestError("action", f"must be one of {', '.join(_QUESTIONS)}")
+    ask = form.choose("action", _QUESTIONS)
     question = await ask(visit, form, origin)
     came_from = [("from", origin.page), ("filter", origin.filter)]
     return await render_page(
@@ -200,13 +191,9 @@ async def confirm(visit: Visit) -> Response:
     )
 
 
-async def carry_out(visit: Visit) -> Response:
+async def carry_out(visit: Visit, form: Form) -> Response:
     """Act on the confirmed jobs and go back to the list."""
-    form = await read_form(visit.request)
-    act = _ACTS.get(form.one("action"))
-    if act is None:
-        raise InvalidRequestError("action", f"must be one of {', '.join(_ACTS)}")
-    done = await act(visit, form)
+    done = await form.choose("action", _ACTS)(visit, form)
     origin = read_origin(form)
     notice = msgspec.structs.asdict(done)
     if done.done == DISCARD.done and origin.job_id is not None and not origin.page:
@@ -275,10 +262,7 @@ class Done(msgspec.Struct, frozen=True):
 
 async def _carry_out_plan(visit: Visit, form: Form) -> Done:
     report = await carry_out_plan(
-        visit.around,
-        form.one("plan"),
-        who=visit.who,
-        why=form.one("why"),
+        visit.around, form.one("plan"), who=visit.who, why=form.one("why")
     )
     done = ACTIONS[report.action].done if report.done_count else "nothing"
     return Done(done, report.done_count, report.undo_plan_id)

@@ -14,25 +14,19 @@ from starlette.responses import Response
 
 from rota.auth.caller import Scope
 from rota.auth.masking import mask_secrets, restore_secrets
-from rota.errors import (
-    ConflictError,
-    ForbiddenError,
-    InvalidInputError,
-    InvalidJobError,
-    RotaError,
-)
+from rota.errors import ConflictError, ForbiddenError, InvalidInputError, RotaError
 from rota.escape import escape
 from rota.jobs import Job, JobId
 from rota.ops.edits import duplicate_job, edit_job, retry_edited
 from rota.policy.audit import AuditedAction, record_action
 from rota.rail.dead_letters import is_dead
-from rota.server.api.jobs import NewJob, RetryPolicyBody, admit_new_job, api_names
+from rota.server.api.job_bodies import NewJob, RetryPolicyBody, admit_new_job, api_names
 from rota.server.api.kinds import KindView, describe_kinds
-from rota.server.pages.formats import read_wall, write_json
+from rota.server.pages.formats import read_json, read_number, read_wall, write_json
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.schema_form import Group, build_form
 from rota.server.pages.statuses import sign_of
-from rota.server.pages.visit import Form, Visit, find_job, read_form
+from rota.server.pages.visit import Form, Visit, find_job
 
 _WHOLE = "payload"
 _MAX_ATTEMPTS = 3
@@ -137,14 +131,14 @@ async def show_job_form(visit: Visit) -> Response:
     return await _render(visit, Sheet(purpose, job.kind, texts, form, view, job))
 
 
-async def submit_job_form(visit: Visit) -> Response:
+async def submit_job_form(visit: Visit, form: Form) -> Response:
     """Create, change, retry or duplicate a job as the form says."""
     purpose, job = await _find_subject(visit)
-    form = await read_form(visit.request)
     kind = form.one("kind") if job is None else job.kind
     view = await _find_kind(visit, kind)
     fields = None if form.one("as") == "json" else _form_of(view)
-    sheet = Sheet(purpose, kind, _read_texts(form), fields, view, job)
+    texts = dict.fromkeys(_OPTIONS, "") | {name: it[-1] for name, it in form.values.items()}
+    sheet = Sheet(purpose, kind, texts, fields, view, job)
     try:
         with api_names():
             job_id = await (
@@ -201,7 +195,9 @@ async def _find_subject(visit: Visit) -> tuple[Purpose, Job | None]:
     if purpose is RETRY and not is_dead(job):
         raise ConflictError(f"Job {job.id} has not failed for good, so it cannot be retried")
     if purpose is EDIT and job.status.is_terminal:
-        raise ConflictError(f"Job {job.id} has ended, so it cannot be changed: duplicate it")
+        raise ConflictError(
+            f"Job {job.id} has ended, so it cannot be changed. Duplicate it instead."
+        )
     return purpose, job
 
 
@@ -249,24 +245,16 @@ def _show_payload(form: Group | None, payload: Any) -> dict[str, str]:
     return {_WHOLE: write_json(payload)}
 
 
-def _read_texts(form: Form) -> dict[str, str]:
-    """The texts as they were sent, with the line breaks of JSON and Python."""
-    sent = {name: values[-1].replace("\r\n", "\n") for name, values in form.values.items()}
-    return dict.fromkeys(_OPTIONS, "") | sent
-
-
 def _read_payload(sheet: Sheet) -> Any:
     if sheet.form is not None:
         return sheet.form.read(sheet.texts)
-    try:
-        return msgspec.json.decode(sheet.texts.get(_WHOLE, ""))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InvalidJobError(_WHOLE, f"must be JSON: {error}") from error
+    return read_json(sheet.texts.get(_WHOLE, ""), _WHOLE)
 
 
 def _read_number(text: str) -> Any:
     """A whole number, or the text itself, which admission refuses in its own words."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else text
+    number = read_number(text)
+    return text if number is None else number
 
 
 def _read_instant(visit: Visit, text: str) -> datetime | None:

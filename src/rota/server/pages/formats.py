@@ -1,14 +1,14 @@
-"""Times, durations, payloads and errors as text for people."""
+"""Times, durations, JSON and errors as text for people; JSON also as a tree that folds."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rota.auth.masking import mask_secrets, mask_text
-from rota.errors import InvalidRequestError
+from rota.errors import InvalidJobError, InvalidRequestError
 from rota.escape import escape, escape_json
 from rota.jobs import PAUSED_UNTIL
 from rota.ops.queues import QueueLimit, QueueReport
@@ -36,6 +36,8 @@ def format_length(length: timedelta) -> str:
     """At most two units: "1 h 5 min", "40 s", "3 d"; milliseconds below a second."""
     if length < timedelta(0):
         return f"-{format_length(-length)}"
+    if timedelta(0) < length < _MILLISECOND:
+        return "<1 ms"
     if length < _SECOND:
         return f"{length // _MILLISECOND} ms"
     if length < timedelta(seconds=10):
@@ -113,6 +115,19 @@ def read_wall(text: str, field: str, zone: tzinfo) -> datetime:
     return at
 
 
+def read_number(text: str, most_digits: int = 8) -> int | None:
+    """The whole number that a text is; None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= most_digits else None
+
+
+def read_json(text: str, field: str) -> Any:
+    """The JSON value that a person typed."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidJobError(field, f"must be JSON: {error}") from error
+
+
 def write_json(value: object) -> str:
     """Indented JSON with every character visible."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
@@ -159,7 +174,6 @@ def _cut(text: str) -> str:
 
 
 def show_details(details: Mapping[str, object]) -> str:
-    """The details of an entry in words."""
     shown = (f"{in_words(name)}: {_show_detail(value)}" for name, value in details.items())
     return ", ".join(each[:LONGEST_DETAIL] for each in shown)
 
@@ -169,6 +183,8 @@ def _show_detail(value: object) -> object:
         return "yes" if value else "no"
     if isinstance(value, list):
         return " ".join(str(_show_detail(each)) for each in value) or "none"
+    if isinstance(value, Mapping):
+        return " ".join(f"{in_words(name)} {_show_detail(each)}" for name, each in value.items())
     return "none" if value is None else value
 
 
@@ -180,7 +196,6 @@ def describe_end(queue: QueueReport) -> str:
 
 
 def describe_limits(limits: Iterable[QueueLimit]) -> list[str]:
-    """The limits of a queue in words."""
     texts = []
     for limit in limits:
         whose = "" if limit.whose == "own" else ", all tenants"
@@ -196,3 +211,79 @@ def describe_limits(limits: Iterable[QueueLimit]) -> list[str]:
 def in_words(name: str) -> str:
     """``endsSeries`` and ``ends_series`` as "ends series"."""
     return _HUMP.sub(r" \1", name).replace("_", " ").replace(".", " ").lower()
+
+
+MOST_BRANCHES = 400
+"""The parts of a larger value are left out from here on."""
+
+LONGEST_LEAF = 400
+
+_MOST_OPEN = 40
+
+
+class Branch(NamedTuple):
+    """A value with its name: a leaf with its ``text``, or an object or list with its ``parts``.
+
+    ``path`` is unique in the tree. ``left_out`` counts the parts that are not shown.
+    """
+
+    path: str
+    name: str
+    text: Lines
+    look: str
+    parts: "tuple[Branch, ...]" = ()
+    left_out: int = 0
+    is_open: bool = False
+
+
+def grow_tree(value: Any, root: str) -> Branch:
+    """The tree of a value. A small one is open at once."""
+    return _Grower(is_small=_count(value, _MOST_OPEN + 1) <= _MOST_OPEN).grow(root, "", value)
+
+
+class _Grower:
+    def __init__(self, *, is_small: bool) -> None:
+        self._is_small = is_small
+        self._room = MOST_BRANCHES
+
+    def grow(self, path: str, name: str, value: Any, depth: int = 0) -> Branch:
+        if not isinstance(value, dict | list) or not value:
+            return Branch(path, name, _write(value), _look_of(value))
+        named: Iterable[tuple[Any, Any]] = (
+            value.items() if isinstance(value, dict) else enumerate(value)
+        )
+        is_open = self._is_small or depth == 0
+        parts: list[Branch] = []
+        for key, each in named:
+            if self._room <= 0:
+                break
+            self._room -= 1
+            parts.append(self.grow(f"{path}.{len(parts)}", str(key), each, depth + 1))
+        shape = "{%d}" if isinstance(value, dict) else "[%d]"
+        left_out = len(value) - len(parts)
+        text = Lines(shape % len(value))
+        return Branch(path, name, text, "group", tuple(parts), left_out, is_open)
+
+
+def _count(value: Any, most: int) -> int:
+    """The number of parts at any depth, counted up to ``most``."""
+    count, left = 0, [value]
+    while left and count < most:
+        each = left.pop()
+        inner = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        count += len(inner)
+        left.extend(inner)
+    return count
+
+
+def _write(value: Any) -> Lines:
+    text = escape_json(msgspec.json.encode(value).decode())
+    if len(text) <= LONGEST_LEAF:
+        return Lines(text)
+    return Lines(f"{text[:LONGEST_LEAF]}… ({len(text):,} characters)")
+
+
+def _look_of(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else "word"

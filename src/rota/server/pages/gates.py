@@ -6,19 +6,17 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.errors import InvalidInputError, InvalidRequestError
+from rota.errors import InvalidInputError
 from rota.jobs.fields import read_word
 from rota.ops.holds import find_hours, list_windows, weigh_window
 from rota.ops.kinds import list_known_kinds, set_notifies
-from rota.policy.audit import AuditedAction, record_action
-from rota.policy.gate_settings import Scope, ScopedMaintenance, parse_quiet_hours
+from rota.policy.gate_settings import Scope, ScopedMaintenance
 from rota.policy.gates import Maintenance
 from rota.policy.quiet_hours import WEEKDAYS, QuietHours, QuietWindow, format_time_of_day
-from rota.rail.settings import clear_quiet_hours, list_gates, set_quiet_hours
-from rota.server.pages.preferences import name_zone
+from rota.rail.settings import list_gates
 from rota.server.pages.responses import go_to, render_page
 from rota.server.pages.statuses import CLOSED, Sign, sign_of
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit, name_zone
 
 LENGTHS = {
     "15m": ("15 minutes", timedelta(minutes=15)),
@@ -34,25 +32,21 @@ _QUIET = Sign("quiet now", "pause", "amber")
 _NOTHING_SENT: Mapping[str, str] = dict.fromkeys(("reason", "start", "end", "zone", "kind"), "")
 
 
-async def show_gates(visit: Visit) -> Response:
-    return await _render(visit)
-
-
-async def change_maintenance(visit: Visit) -> Response:
+async def change_maintenance(visit: Visit, form: Form) -> Response:
     """Set or end the maintenance of the tenant."""
-    form = await read_form(visit.request)
     rail = visit.rail
     who, reason = visit.who, form.one("reason")
     if form.one("action") == "off":
         await rail.set_maintenance(False, reason=reason, who=who)
         return go_to(visit.link("gates", done="maintenance-off"))
     try:
-        until = _read_until(form.one("lasts"), visit.now)
+        _, length = form.choose("lasts", LENGTHS)
+        until = None if length is None else visit.now + length
         if form.one("confirmed") != "yes":
             return await _ask_maintenance(visit, form, until)
         await rail.set_maintenance(True, until=until, reason=reason, who=who)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
+        return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="maintenance-on"))
 
 
@@ -67,21 +61,16 @@ async def _ask_maintenance(visit: Visit, form: Form, until: datetime | None) -> 
     )
 
 
-async def change_quiet_hours(visit: Visit) -> Response:
+async def change_quiet_hours(visit: Visit, form: Form) -> Response:
     """Set or clear the quiet hours of the tenant."""
-    form = await read_form(visit.request)
-    store = visit.store
     if form.one("action") == "off":
-        await _record(visit, {"cleared": True})
-        await clear_quiet_hours(store, visit.tenant)
+        await visit.rail.set_quiet_hours(who=visit.who)
         return go_to(visit.link("gates", done="quiet-off"))
-    asked = {name: form.one(name) for name in ("start", "end", "zone")}
+    asked = [form.one(name) for name in ("start", "end", "zone")]
     try:
-        hours = parse_quiet_hours(asked["start"], asked["end"], asked["zone"])
+        await visit.rail.set_quiet_hours(*asked, who=visit.who)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
-    await _record(visit, asked)
-    await set_quiet_hours(store, visit.tenant, hours, clock=visit.clock)
+        return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="quiet-on"))
 
 
@@ -89,28 +78,18 @@ CHOICES: Mapping[str, bool | None] = {"yes": True, "no": False, "declared": None
 """What a person chooses for a kind."""
 
 
-async def change_kind(visit: Visit) -> Response:
+async def change_kind(visit: Visit, form: Form) -> Response:
     """Set whether jobs of a kind notify people, for all tenants."""
-    form = await read_form(visit.request)
-    kind, choice = form.one("kind"), form.one("notifies")
     try:
-        if choice not in CHOICES:
-            raise InvalidRequestError("notifies", f"must be one of {', '.join(CHOICES)}")
-        read_word(kind, "kind")
-        why = form.why
-        who, notifies = visit.who, CHOICES[choice]
-        await set_notifies(visit.around_of(None), kind, notifies=notifies, who=who, why=why)
+        notifies, kind = form.choose("notifies", CHOICES), read_word(form.one("kind"), "kind")
+        around, who, why = visit.around_of(None), visit.who, form.why
+        await set_notifies(around, kind, notifies=notifies, who=who, why=why)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
+        return await show_gates(visit, form, error)
     return go_to(visit.link("gates", done="kind-set"))
 
 
-async def _record(visit: Visit, details: Mapping[str, Any]) -> None:
-    entry = AuditedAction(action="set_quiet_hours", who=visit.who, details=details)
-    await record_action(visit.around, entry)
-
-
-async def _render(
+async def show_gates(
     visit: Visit, form: Form | None = None, error: InvalidInputError | None = None
 ) -> Response:
     gates = await list_gates(visit.store)
@@ -138,13 +117,6 @@ async def _render(
     )
 
 
-def _read_until(lasts: str, now: datetime) -> datetime | None:
-    if lasts not in LENGTHS:
-        raise InvalidRequestError("lasts", f"must be one of {', '.join(LENGTHS)}")
-    length = LENGTHS[lasts][1]
-    return None if length is None else now + length
-
-
 def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]:
     """The values of the form fields: those that were refused, or the current ones."""
     if form is not None:
@@ -156,7 +128,6 @@ def _read_sent(form: Form | None, hours: QuietHours | None) -> Mapping[str, Any]
 
 
 def _describe_hours(hours: QuietHours) -> list[tuple[str, str]]:
-    """Quiet hours in words."""
     rest_days = ", ".join(WEEKDAYS[day] for day in sorted(hours.rest_days))
     holidays = ", ".join(day.isoformat() for day in sorted(hours.holidays))
     facts = [("Quiet", text) for text in _show_windows(hours)]

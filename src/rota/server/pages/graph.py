@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from rota.clock.loop import call_in_thread
 from rota.jobs import Job
-from rota.ops.graph import MOST_NODES, GraphNode, JobGraph, draw_graph
+from rota.ops.graph import MOST_NODES, JobGraph, draw_graph
 from rota.server.pages.graph_layout import LINE_HEIGHT, NODE_WIDTH, Layout, Placed, lay_out
 from rota.server.pages.responses import render_page
 from rota.server.pages.statuses import Sign, sign_of, sign_of_end
@@ -72,7 +72,12 @@ async def find_drawing(visit: Visit, job: Job, limit: int) -> Drawing | None:
     if len(graph.nodes) == 1:
         return None
     found = await visit.store.get(visit.tenant, [each.id for each in graph.nodes])
-    signs = {each.id: _sign(visit, each, found.get(each.id)) for each in graph.nodes}
+    signs = {
+        each.id: sign_of(found[each.id], visit.now)
+        if each.id in found
+        else sign_of_end(each.status)
+        for each in graph.nodes
+    }
     counts = Counter(signs.values()).most_common()
     drawing = Drawing(describe(graph, layout), counts, _list_states(signs), graph.is_cut)
     if visit.is_refresh:
@@ -105,10 +110,6 @@ def describe(graph: JobGraph, layout: Layout) -> str:
     if layout.left_out:
         said += f"; {layout.left_out} long edges are left out"
     return said
-
-
-def _sign(visit: Visit, node: GraphNode, job: Job | None) -> Sign:
-    return sign_of_end(node.status) if job is None else sign_of(job, visit.now)
 
 
 def _list_states(signs: dict[str, Sign]) -> States:

@@ -15,14 +15,21 @@ from rota.ops.audit import find_audit_entries
 from rota.ops.explain import explain_job
 from rota.ops.retention import read_retention
 from rota.rail.dead_letters import is_dead
-from rota.server.pages.formats import Lines, format_length, format_local, show_json
+from rota.server.pages.formats import (
+    Branch,
+    Lines,
+    format_length,
+    format_local,
+    grow_tree,
+    read_number,
+    show_json,
+)
 from rota.server.pages.graph import MOST_BESIDE, find_drawing
 from rota.server.pages.kinds import USUAL_RANGE, find_usual_run, is_unusual
 from rota.server.pages.responses import go_to, stream_page
 from rota.server.pages.statuses import sign_of
 from rota.server.pages.timeline import make_strip, make_timeline
-from rota.server.pages.tree import Branch, grow_tree
-from rota.server.pages.visit import Form, Visit, find_job, read_form
+from rota.server.pages.visit import Form, Visit, find_job
 from rota.telemetry.stats import DurationStats
 from rota.triggers.zone import load_zone
 from rota.worker.progress import read_progress
@@ -33,7 +40,6 @@ _BACKOFFS = {
     BackoffStrategy.EXPONENTIAL: "{base} apart, doubling up to {longest}",
     BackoffStrategy.LADDER: "after {rungs}",
 }
-_LONGEST_NUMBER = 4
 _MOST_REASONS = 20
 
 Link = Callable[..., str]
@@ -70,7 +76,6 @@ def list_facts(job: Job, link: Link) -> list[Fact]:
 
 
 def describe_policy(policy: RetryPolicy) -> str:
-    """The retry policy in words."""
     if policy.max_attempts == 1:
         return "one attempt, no retry"
     form = _BACKOFFS[policy.backoff_strategy]
@@ -157,7 +162,7 @@ async def _read(visit: Visit, job: Job) -> dict[str, Any]:
         "reasons": [it for it in explanation.reasons if it.code != "attempt"],
         "most_reasons": _MOST_REASONS,
         "actions": list(_list_actions(visit, job)),
-        "steps": make_timeline(job, attempts, visit.now, _read_number(visit.ask("attempt"))),
+        "steps": make_timeline(job, attempts, visit.now, read_number(visit.ask("attempt"), 4)),
         "strip": make_strip(job, attempts, visit.now),
         "attempts": attempts,
         "usual": usual,
@@ -189,12 +194,6 @@ def _show_value(visit: Visit, name: str, value: Any) -> Value:
     return Value(name, grow_tree(masked, name.lower()), show_json(masked), masked != value)
 
 
-def _read_number(text: str) -> int | None:
-    """The number of an attempt in the address; another text chooses none."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
-    return int(text) if is_number else None
-
-
 async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
     """When retention removes a job that has ended, and where that is said."""
     if not job.status.is_terminal:
@@ -209,7 +208,7 @@ async def _list_removal(visit: Visit, job: Job) -> list[Fact]:
 
 async def carry_out_verb(visit: Visit, job_id: JobId, form: Form) -> str:
     """Do what the path says to a job or its series. Returns the name of the notice."""
-    rail, verb = visit.rail, visit.request.path_params["verb"]
+    rail, verb = visit.rail, visit.part("verb")
     if verb == "run-now":
         await rail.run_now(job_id, who=visit.who, why=form.why)
         return "run"
@@ -223,10 +222,9 @@ async def carry_out_verb(visit: Visit, job_id: JobId, form: Form) -> str:
     return "resumed"
 
 
-async def act_on_job(visit: Visit) -> Response:
+async def act_on_job(visit: Visit, form: Form) -> Response:
     """Run the job now, or pause or resume its series."""
     job = await find_job(visit)
-    form = await read_form(visit.request)
     done = await carry_out_verb(visit, job.id, form)
     if form.one("back") == "schedules":
         return go_to(visit.link("schedules", done=done, match=form.one("match")))

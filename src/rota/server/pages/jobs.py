@@ -1,11 +1,11 @@
 """The list of jobs: search, states with counts, filters, order and views."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from rota.errors import InvalidInputError, InvalidRequestError
 from rota.jobs import JobFilter, JobState
@@ -15,8 +15,7 @@ from rota.ops.search import SearchPage, Suggestion, search_jobs, suggest
 from rota.search.query import LONGEST_TEXT, SORTS, JobQuery, add_state, drop_tenant, parse_query
 from rota.server.http.guards import HOME
 from rota.server.pages.responses import render_page, render_part, stream_page
-from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import Chosen, Visit, write_query
+from rota.server.pages.visit import Chosen, Visit, link_pages, write_query
 
 MOST_SHOWN = 25
 AGES = {
@@ -84,8 +83,7 @@ class ChosenJobs(Chosen, frozen=True, rename={"text": "q"}):
     def as_search(self, visit: Visit) -> JobQuery:
         length = AGES[self.since][1]
         wanted = JobFilter(
-            queue=self.queue or None,
-            created_after=None if length is None else visit.now - length,
+            queue=self.queue or None, created_after=None if length is None else visit.now - length
         )
         query = parse_query(self.text, visit.now.astimezone(visit.shown_zone)).within(wanted)
         if self.state:
@@ -125,10 +123,10 @@ def _describe(
     visit: Visit, chosen: ChosenJobs, problem: str, page: SearchPage, other_tenant: str = ""
 ) -> dict[str, Any]:
     """What the template shows."""
-    cursor, here = visit.ask("cursor"), chosen.as_query()
+    here = chosen.as_query()
     return {
         "chosen": chosen,
-        "cursor": cursor,
+        "cursor": visit.cursor,
         "problem": problem,
         "other_tenant": other_tenant,
         "other_search": f"{HOME}/jobs{write_query({'q': drop_tenant(chosen.text)})}",
@@ -138,13 +136,12 @@ def _describe(
         "tabs": _list_tabs(chosen, visit),
         "counts_link": visit.link("jobs", "counts", **here),
         "all_link": visit.link("jobs", **{**here, "state": ""}),
-        "states": _list_choices(chosen),
+        "states": list(dict.fromkeys([*JobState, *filter(None, [chosen.state])])),
         "ages": [(value, label) for value, (label, _) in AGES.items()],
         "orders": ORDERS,
         "views": [(name, visit.link("jobs", **wanted)) for name, wanted in VIEWS.items()],
         "rows": page.items,
-        "older": visit.link("jobs", **here, cursor=page.next_cursor) if page.next_cursor else None,
-        "newest": visit.link("jobs", **here) if cursor else None,
+        **link_pages(visit, "jobs", page.next_cursor, **here),
         "scan_link": visit.link("jobs", **{**here, "scan": "yes"}),
         "base": visit.base,
     }
@@ -161,7 +158,8 @@ def _name_other_tenant(query: JobQuery, visit: Visit) -> str:
 async def suggest_queues(visit: Visit) -> Response:
     """Options for the field of the queue."""
     depths = await visit.cached("depths", lambda: visit.store.survey(visit.now, visit.tenant))
-    return _send_options([Suggestion(it.queue, it.queue, "queue", it.due_count) for it in depths])
+    found = [Suggestion(it.queue, it.queue, "queue", it.due_count) for it in depths]
+    return render_part(visit, "parts/suggestions.html", found=found)
 
 
 async def suggest_searches(visit: Visit) -> Response:
@@ -170,12 +168,7 @@ async def suggest_searches(visit: Visit) -> Response:
         found = await suggest(visit.store, visit.tenant, visit.ask("q")[:LONGEST_TEXT])
     except InvalidInputError:
         found = []
-    return _send_options(found)
-
-
-def _send_options(found: Sequence[Suggestion]) -> Response:
-    text = load_templates().get_template("parts/suggestions.html").render(found=found)
-    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+    return render_part(visit, "parts/suggestions.html", found=found)
 
 
 def read_choice(given: Mapping[str, str]) -> ChosenJobs:
@@ -203,11 +196,11 @@ def _read_query(chosen: ChosenJobs, visit: Visit) -> tuple[JobQuery, str]:
 
 async def _search(visit: Visit, query: JobQuery) -> tuple[SearchPage, str]:
     """The page. If too many jobs match to be sorted: the newest first, and why."""
-    cursor = visit.ask("cursor") or None
 
     async def find(wanted: JobQuery) -> SearchPage:
-        store = visit.store
-        return await search_jobs(store, visit.tenant, wanted, cursor=cursor, limit=MOST_SHOWN)
+        return await search_jobs(
+            visit.store, visit.tenant, wanted, cursor=visit.cursor, limit=MOST_SHOWN
+        )
 
     try:
         return await find(query), ""
@@ -259,9 +252,3 @@ def _list_tabs(
         for state in JobState
         if state in states or state in USUAL or numbers.get(state)
     ]
-
-
-def _list_choices(chosen: ChosenJobs) -> list[str]:
-    """The states, and what is chosen if it is several of them."""
-    own = [chosen.state] if chosen.state and chosen.state not in set(JobState) else []
-    return [*JobState, *own]

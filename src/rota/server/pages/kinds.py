@@ -8,10 +8,11 @@ from starlette.responses import Response
 from rota.errors import InvalidInputError, NotFoundError
 from rota.jobs.fields import read_word
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.overview import draw_durations, draw_throughput
 from rota.server.pages.ranges import (
     RANGES,
     count_ended,
+    draw_durations,
+    draw_throughput,
     list_parts,
     load_stats,
     read_spans,
@@ -61,7 +62,7 @@ async def read_kinds(visit: Visit) -> dict[str, Any]:
 
 async def show_kind(visit: Visit) -> Response:
     try:
-        kind = read_word(visit.request.path_params["kind"], "kind")
+        kind = read_word(visit.part("kind"), "kind")
     except InvalidInputError as error:
         raise NotFoundError("This kind does not exist.") from error
     return await stream_page(visit, "kind.html", lambda: _read_kind(visit, kind), kind=kind)

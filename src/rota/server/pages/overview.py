@@ -7,25 +7,19 @@ from rota.jobs import JobState, JobStatus
 from rota.jobs.job_state import NOT_DUE
 from rota.ops.overview import MOST_COUNTED, Alarm, NextRun, Overview, take_overview
 from rota.ops.queues import QueueStanding
-from rota.server.pages.charts import (
-    Bar,
-    Chart,
-    Frame,
-    Series,
-    draw_lines,
-    lay_bars,
-    stack_bars,
+from rota.server.pages.charts import Bar, Chart, Frame, Series, draw_lines, lay_bars
+from rota.server.pages.formats import format_count, format_distance, format_local
+from rota.server.pages.ranges import (
+    Spans,
+    draw_durations,
+    draw_throughput,
+    list_parts,
+    make_frame,
+    read_spans,
+    sum_kinds,
 )
-from rota.server.pages.formats import (
-    format_count,
-    format_distance,
-    format_local,
-    format_ms,
-)
-from rota.server.pages.ranges import Spans, list_parts, read_spans, sum_kinds
 from rota.server.pages.statuses import SIGNS, Sign
 from rota.server.pages.visit import Visit
-from rota.telemetry.stats import DurationStats
 
 QUEUES_SHOWN = 8
 KINDS_SHOWN = 8
@@ -63,8 +57,7 @@ async def read_overview(visit: Visit) -> dict[str, Any]:
     store = visit.store
     zone = visit.zone if visit.may_administer else None
     found = await visit.cached(
-        f"overview {zone}",
-        lambda: take_overview(store, visit.clock, visit.tenant, zone=zone),
+        f"overview {zone}", lambda: take_overview(store, visit.clock, visit.tenant, zone=zone)
     )
     spans = await read_spans(visit)
     return {
@@ -116,7 +109,7 @@ def _warn_alone(alarms: Sequence[Alarm], link: Link) -> Warned:
 def _warn_unserved(alarms: Sequence[Alarm], link: Link) -> Warned:
     queue = alarms[0].queue if len({each.queue for each in alarms}) == 1 else None
     target = link("jobs", state=JobState.DUE, queue=queue)
-    headline = f"{_jobs(alarms, 'waits', 'wait')} in {_places(alarms)}."
+    headline = f"No worker can run {_jobs(alarms, 'that waits', 'that wait')} in {_places(alarms)}."
     text = " ".join(dict.fromkeys(_sentence(each) for each in alarms[:QUEUES_NAMED]))
     return Warned("red", "alert", headline, text, target, "Show jobs")
 
@@ -213,50 +206,6 @@ def _list_figures(found: Overview, visit: Visit) -> list[Figure]:
     ]
 
 
-def _frame(name: str, title: str, summary: str, spans: Spans) -> Frame:
-    return Frame(name, title, summary, spans.labels, zone=spans.zone)
-
-
-def draw_throughput(spans: Spans, *, is_whole: bool = True) -> Chart:
-    """Attempts by outcome in each span; held-back ones are counted for all queues only."""
-    stats = spans.stats
-    succeeded = sum(each.succeeded for each in stats)
-    failed = sum(each.failed for each in stats)
-    summary = (
-        f"{format_count(succeeded)} succeeded, {format_count(failed)} failed "
-        f"in the last {spans.range.label}"
-    )
-    frame = _frame("throughput", f"Throughput per {spans.range.step_label}", summary, spans)
-    series = [
-        Series("succeeded", "good", [each.succeeded for each in stats]),
-        Series("failed", "bad", [each.failed for each in stats]),
-        Series("held back", "held", [each.deferred for each in stats]),
-    ]
-    return stack_bars(frame, series if is_whole else series[:2])
-
-
-def draw_durations(
-    name: str, title: str, durations: Sequence[DurationStats], spans: Spans
-) -> Chart:
-    """The median and the 95th and 99th percentile in each span."""
-    whole = sum(durations, DurationStats())
-    summary = f"no job ran in the last {spans.range.label}"
-    if whole.p50_ms is not None and whole.p95_ms is not None and whole.p99_ms is not None:
-        summary = (
-            f"median {format_ms(whole.p50_ms)}, 95 % within {format_ms(whole.p95_ms)}, "
-            f"99 % within {format_ms(whole.p99_ms)}"
-        )
-    frame = _frame(name, title, summary, spans)._replace(format=format_ms, is_whole=False)
-    return draw_lines(
-        frame,
-        [
-            Series("median", "line-1", [each.p50_ms for each in durations]),
-            Series("95 % within", "line-2", [each.p95_ms for each in durations]),
-            Series("99 % within", "line-3", [each.p99_ms for each in durations]),
-        ],
-    )
-
-
 def _draw_backlog(spans: Spans) -> Chart:
     depths = [each.depth for each in spans.stats]
     seen = [each for each in depths if each is not None]
@@ -268,7 +217,7 @@ def _draw_backlog(spans: Spans) -> Chart:
             f"in the last {spans.range.label}"
         )
     return draw_lines(
-        _frame("backlog", "Jobs due and running", summary, spans),
+        make_frame("backlog", "Jobs due and running", summary, spans),
         [
             Series("due", "line-1", [None if it is None else it.due for it in depths]),
             Series("running", "line-2", [None if it is None else it.running for it in depths]),
@@ -278,8 +227,7 @@ def _draw_backlog(spans: Spans) -> Chart:
 
 def _draw_depth(queues: Sequence[QueueStanding], link: Link) -> Chart:
     fullest = sorted(
-        queues,
-        key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count),
+        queues, key=lambda it: -(it.due_count + it.later_count + it.running_count + it.dead_count)
     )
     bars = [
         Bar(

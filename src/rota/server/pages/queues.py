@@ -1,4 +1,4 @@
-"""The queues page, and a page for each queue: numbers, pause and resume, limits."""
+"""Queues and workers: numbers, pause and resume, limits, and what runs now."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -12,17 +12,24 @@ from rota.errors import ForbiddenError, InvalidInputError, InvalidRequestError, 
 from rota.jobs import JobState
 from rota.jobs.fields import read_queue
 from rota.jobs.job_state import NOT_DUE
-from rota.ops.queues import QueueReport, Whose, find_queue, list_queues, set_queue_paused
+from rota.ops.polled import list_pollers_of
+from rota.ops.queues import (
+    QueueReport,
+    Whose,
+    find_queue,
+    list_queues,
+    set_queue_paused,
+    survey_workers,
+)
 from rota.policy.limits import Limit, Rate, key_of
 from rota.rail.settings import clear_limit, list_limits, set_limit
 from rota.server.pages.charts import draw_spark
-from rota.server.pages.overview import draw_throughput
-from rota.server.pages.ranges import count_ended, read_spans
+from rota.server.pages.ranges import count_ended, draw_throughput, read_spans
 from rota.server.pages.responses import go_to, render_page, stream_page
 from rota.server.pages.statuses import LATE, NO_WORKER, SIGNS, Sign, sign_of
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 
-_RED_FIRST = (NO_WORKER, SIGNS[JobState.STALLED], LATE, SIGNS[JobState.PAUSED])
+_RED_FIRST = [NO_WORKER, SIGNS[JobState.STALLED], LATE, SIGNS[JobState.PAUSED]]
 
 
 async def read_queues(visit: Visit) -> dict[str, Any]:
@@ -39,14 +46,15 @@ async def read_queues(visit: Visit) -> dict[str, Any]:
 
 def _list_actions(visit: Visit, queue: QueueReport) -> list[str]:
     """What the caller may do with the queue in the list."""
-    scopes: tuple[Whose, ...] = ("own", "all") if visit.may_administer else ("own",)
-    orders = [PauseOrder(action, whose, "") for action in ("pause", "resume") for whose in scopes]
-    return list(dict.fromkeys(it.action for it in orders if it.applies_to(queue)))
+    if not queue.pauses:
+        return ["pause"]
+    may_resume = visit.may_administer or any(it.whose == "own" for it in queue.pauses)
+    return ["resume"] if may_resume else []
 
 
 def _rank(sign: Sign) -> int:
     """What is red comes first."""
-    return _RED_FIRST.index(sign) if sign in _RED_FIRST else len(_RED_FIRST)
+    return [*_RED_FIRST, sign].index(sign)
 
 
 async def show_queue(visit: Visit) -> Response:
@@ -55,18 +63,11 @@ async def show_queue(visit: Visit) -> Response:
 
 
 async def _find(visit: Visit) -> QueueReport:
-    name = visit.request.path_params["queue"]
+    name = visit.part("queue")
     try:
         return await find_queue(visit.store, visit.clock, visit.tenant, name)
     except InvalidInputError as error:
         raise NotFoundError("This queue does not exist.") from error
-
-
-async def _show_problem(visit: Visit, problem: str) -> Response:
-    """The page, and what is wrong with the form."""
-    queue = await _find(visit)
-    values = await _read_queue(visit, queue, problem)
-    return await render_page(visit, "queue.html", status=400, queue=queue, **values)
 
 
 async def _read_queue(visit: Visit, queue: QueueReport, problem: str = "") -> dict[str, Any]:
@@ -114,17 +115,16 @@ def _read_order(form: Form, visit: Visit) -> PauseOrder:
     return PauseOrder(action, whose, form.one("why"))
 
 
-async def change_queue(visit: Visit) -> Response:
+async def change_queue(visit: Visit, form: Form) -> Response:
     """Pause or resume a queue of the tenant, or of all tenants."""
-    order = _read_order(await read_form(visit.request), visit)
-    name = read_queue(visit.request.path_params["queue"])
+    order = _read_order(form, visit)
+    name = read_queue(visit.part("queue"))
     await order.carry_out(visit, name)
     return go_to(visit.link("queues", name, done=f"queue-{order.action}d"))
 
 
-async def change_queues(visit: Visit) -> Response:
+async def change_queues(visit: Visit, form: Form) -> Response:
     """Pause or resume the selected queues, each with its own entry in the audit log."""
-    form = await read_form(visit.request)
     order, chosen = _read_order(form, visit), set(form.several("id"))
     listed = await list_queues(visit.store, visit.clock, visit.tenant)
     names = [it.queue for it in listed if it.queue in chosen and order.applies_to(it)]
@@ -134,10 +134,9 @@ async def change_queues(visit: Visit) -> Response:
     return go_to(visit.link("queues", done=done, count=len(names)))
 
 
-async def change_limit(visit: Visit) -> Response:
+async def change_limit(visit: Visit, form: Form) -> Response:
     """Set or clear the limits of a queue."""
-    form = await read_form(visit.request)
-    name, whose = read_queue(visit.request.path_params["queue"]), _read_whose(form, visit)
+    name, whose = read_queue(visit.part("queue")), _read_whose(form, visit)
     tenant = visit.tenant if whose == "own" else None
     store, clock, who = visit.store, visit.clock, visit.who
     why = form.why
@@ -148,7 +147,9 @@ async def change_limit(visit: Visit) -> Response:
         limit = _read_limit(form, tenant, name)
         limit = await _keep_ageing(visit, limit)
     except InvalidInputError as error:
-        return await _show_problem(visit, error.message)
+        queue = await _find(visit)
+        values = await _read_queue(visit, queue, error.message)
+        return await render_page(visit, "queue.html", status=400, queue=queue, **values)
     await set_limit(store, limit, who=who, why=why, clock=clock)
     return go_to(visit.link("queues", name, done="limit-set"))
 
@@ -184,3 +185,16 @@ def _read_length(form: Form, name: str, default: str) -> timedelta:
     except InvalidInputError as error:
         reason = f'must be a length of time such as 90s or 1h30m, got "{text:.40}"'
         raise InvalidRequestError(name, reason) from error
+
+
+async def read_workers(visit: Visit) -> dict[str, Any]:
+    store = visit.store
+    found = await survey_workers(store, visit.tenant, visit.now)
+    return {
+        "workers": found.workers,
+        "room": sum(each.worker.concurrency for each in found.workers),
+        "running": found.running,
+        "ahead_count": found.ahead_count,
+        "has_more": found.has_more,
+        "pollers": await list_pollers_of(store, visit.now, visit.tenant),
+    }

@@ -1,4 +1,4 @@
-"""The range of time that charts show, from 15 minutes to 30 days, and its statistics."""
+"""The range of time that charts show, from 15 minutes to 30 days: its statistics and charts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from rota.server.pages.charts import Chart, Frame, Series, draw_lines, stack_bars
+from rota.server.pages.formats import format_count, format_ms
 from rota.server.pages.visit import Visit
 from rota.telemetry.stats import (
     HOURS,
     MINUTES,
     NO_DURATIONS,
+    DurationStats,
     MinuteStats,
     PartStats,
     Resolution,
@@ -140,3 +143,47 @@ def sum_spans(found: Sequence[MinuteStats], since: datetime, chosen: Range) -> l
         index = (minute.at - since) // chosen.step
         spans[index] += minute
     return spans
+
+
+def make_frame(name: str, title: str, summary: str, spans: Spans) -> Frame:
+    return Frame(name, title, summary, spans.labels, zone=spans.zone)
+
+
+def draw_throughput(spans: Spans, *, is_whole: bool = True) -> Chart:
+    """Attempts by outcome in each span; held-back ones are counted for all queues only."""
+    stats = spans.stats
+    succeeded = sum(each.succeeded for each in stats)
+    failed = sum(each.failed for each in stats)
+    summary = (
+        f"{format_count(succeeded)} succeeded, {format_count(failed)} failed "
+        f"in the last {spans.range.label}"
+    )
+    frame = make_frame("throughput", f"Throughput per {spans.range.step_label}", summary, spans)
+    series = [
+        Series("succeeded", "good", [each.succeeded for each in stats]),
+        Series("failed", "bad", [each.failed for each in stats]),
+        Series("held back", "held", [each.deferred for each in stats]),
+    ]
+    return stack_bars(frame, series if is_whole else series[:2])
+
+
+def draw_durations(
+    name: str, title: str, durations: Sequence[DurationStats], spans: Spans
+) -> Chart:
+    """The median and the 95th and 99th percentile in each span."""
+    whole = sum(durations, DurationStats())
+    summary = f"no job ran in the last {spans.range.label}"
+    if whole.p50_ms is not None and whole.p95_ms is not None and whole.p99_ms is not None:
+        summary = (
+            f"median {format_ms(whole.p50_ms)}, 95 % within {format_ms(whole.p95_ms)}, "
+            f"99 % within {format_ms(whole.p99_ms)}"
+        )
+    frame = make_frame(name, title, summary, spans)._replace(format=format_ms, is_whole=False)
+    return draw_lines(
+        frame,
+        [
+            Series("median", "line-1", [each.p50_ms for each in durations]),
+            Series("95 % within", "line-2", [each.p95_ms for each in durations]),
+            Series("99 % within", "line-3", [each.p99_ms for each in durations]),
+        ],
+    )

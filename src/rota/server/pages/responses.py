@@ -24,11 +24,24 @@ from rota.ops.holds import Hold, find_holds
 from rota.server.http.context import ServerContext
 from rota.server.http.guards import HOME, PageGuard
 from rota.server.http.problems import find_meaning
-from rota.server.pages.preferences import THEMES, name_zone, read_preferences
+from rota.server.pages.formats import read_number
 from rota.server.pages.templates import load_templates
-from rota.server.pages.visit import MenuEntry, RecentResults, Visit, link_to, name_target, root_of
+from rota.server.pages.visit import (
+    THEMES,
+    Form,
+    MenuEntry,
+    RecentResults,
+    Visit,
+    link_to,
+    name_target,
+    name_zone,
+    read_form,
+    read_preferences,
+    root_of,
+)
 
 Page = Callable[[Visit], Awaitable[Response]]
+Act = Callable[[Visit, Form], Awaitable[Response]]
 
 FRESH_BLOCK = "fresh"
 """The template block that a page requests again every few seconds."""
@@ -113,7 +126,7 @@ class PageServer(NamedTuple):
     recent: RecentResults
     menu: Sequence[MenuEntry] = ()
 
-    def serve(self, page: Page, scope: Scope = Scope.READ) -> Callable[..., Awaitable[Response]]:
+    def serve(self, page: Page, scope: Scope) -> Callable[..., Awaitable[Response]]:
         """The page for callers with the scope; an error page for all others."""
 
         async def answer(request: Request) -> Response:
@@ -123,7 +136,7 @@ class PageServer(NamedTuple):
                     raise ForbiddenError(scope)
                 if caller.queues is not None:
                     raise ForbiddenQueueError(caller.queues)
-                return await self._show(page, self._visit(request, caller))
+                return await page(self._visit(request, caller))
             except UnauthorizedError:
                 return _go_to_sign_in(request)
             except RotaError as error:
@@ -131,12 +144,16 @@ class PageServer(NamedTuple):
 
         return answer
 
-    async def _show(self, page: Page, visit: Visit) -> Response:
-        try:
-            return await page(visit)
-        finally:
-            if visit.request.method != "GET":
+    def serve_form(self, act: Act, scope: Scope) -> Callable[..., Awaitable[Response]]:
+        """As ``serve``, for what is done with a form. Its changes show at once."""
+
+        async def page(visit: Visit) -> Response:
+            try:
+                return await act(visit, await read_form(visit.request))
+            finally:
                 self.recent.forget(visit.tenant)
+
+        return self.serve(page, scope)
 
     def _list_menu(self, caller: Caller) -> list[MenuEntry]:
         return [
@@ -204,7 +221,7 @@ async def stream_page(visit: Visit, template: str, load: Load, **known: Any) -> 
     a request before it calls this, and a store that does not answer fails here, with the banner.
     A refresh has no frame, and only the store can refuse a cursor: both are sent whole.
     """
-    if visit.is_refresh or visit.ask("cursor"):
+    if visit.is_refresh or visit.cursor:
         return await render_page(visit, template, **known, **await load())
     known["holds"] = await _find_holds(visit)
     parts = _send_parts(visit, template, load, known)
@@ -297,15 +314,13 @@ def go_to(address: str) -> Response:
 def read_notice(visit: Visit) -> str:
     """The notice that the address names."""
     words = NOTICES.get(visit.ask("done"))
-    count = visit.ask("count", "1")
-    if words is None or not (count.isascii() and count.isdigit() and len(count) < 9):
+    number = read_number(visit.ask("count", "1"))
+    if words is None or number is None:
         return ""
-    number = int(count)
     return f"{number:,} {words[0] if number == 1 else words[1]}.".replace(",", " ")
 
 
 async def go_home(request: Request) -> Response:
-    """Redirect to the overview."""
     return go_to(link_to(request))
 
 

@@ -6,24 +6,11 @@ from starlette.responses import Response
 
 from rota.errors import InvalidInputError
 from rota.jobs.fields import read_word
-from rota.jobs.retention import (
-    FIELDS,
-    FOREVER,
-    Keep,
-    RetentionRule,
-    format_kept,
-    read_kept,
-)
+from rota.jobs.retention import FIELDS, FOREVER, Keep, RetentionRule, format_kept, read_kept
 from rota.ops.explanation import format_duration
-from rota.ops.retention import (
-    CurrentRetention,
-    preview_rule,
-    read_retention,
-    remove_rule,
-    set_rule,
-)
+from rota.ops.retention import CurrentRetention, preview_rule, read_retention, remove_rule, set_rule
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 
 NAMES = {
     "ended": ("Ended jobs", "Completed, cancelled or discarded, with results and attempts"),
@@ -38,13 +25,8 @@ NAMES = {
 _SENT = ("whose", "kind", *FIELDS)
 
 
-async def show_retention(visit: Visit) -> Response:
-    return await _render(visit)
-
-
-async def change_retention(visit: Visit) -> Response:
+async def change_retention(visit: Visit, form: Form) -> Response:
     """Set or remove a rule, after a question that says what goes."""
-    form = await read_form(visit.request)
     try:
         tenant, kind = _read_scope(form, visit.tenant)
         keep = _read_keep(form) if form.one("action") != "remove" else None
@@ -59,7 +41,7 @@ async def change_retention(visit: Visit) -> Response:
         rule = RetentionRule(tenant=tenant, kind=kind, keep=keep)
         await set_rule(around, rule, who=who, why=why)
     except InvalidInputError as error:
-        return await _render(visit, form, error)
+        return await show_retention(visit, form, error)
     return go_to(visit.link("retention", done="rule-set"))
 
 
@@ -91,7 +73,7 @@ def _read_keep(form: Form) -> Keep:
     return Keep(**{field: read_kept(text, field) for field, text in given.items() if text})
 
 
-async def _render(
+async def show_retention(
     visit: Visit, form: Form | None = None, problem: InvalidInputError | None = None
 ) -> Response:
     current = await read_retention(visit.around)

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from typing import Any, get_args
 
-import msgspec
 from starlette.responses import Response
 
 from rota.auth.caller import Scope
@@ -13,10 +12,10 @@ from rota.jobs import CatchUp, JobRequest, Overlap, Recurrence, RetryPolicy, adm
 from rota.ops.kinds import read_kinds
 from rota.ops.schedules import read_text
 from rota.rail.environment import with_usual_attempts
-from rota.server.pages.formats import write_json
+from rota.server.pages.formats import read_json, write_json
 from rota.server.pages.outlook import Outlook, preview_rule
 from rota.server.pages.responses import go_to, render_page, render_part
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 from rota.triggers.zone import Fold, Gap
 
 LONGEST_PAYLOAD = 64 * 1024
@@ -80,14 +79,12 @@ async def show_preview(visit: Visit) -> Response:
 
 
 async def show_form(visit: Visit) -> Response:
-    """The form for a new series."""
     given = Form.of(visit.request.query_params)
     return await _render_new(visit, given)
 
 
-async def create_series(visit: Visit) -> Response:
+async def create_series(visit: Visit, given: Form) -> Response:
     """Create a series from the form, or show the form again with what is wrong."""
-    given = await read_form(visit.request)
     if given.one("action") == "preview":
         return await _render_new(visit, given)
     if not visit.caller.may(Scope.WRITE):
@@ -134,10 +131,7 @@ def read_payload(text: str) -> Any:
     """The JSON value that a person typed."""
     if len(text) > LONGEST_PAYLOAD:
         raise InvalidRequestError("payload", f"must have at most {LONGEST_PAYLOAD} characters")
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidRequestError("payload", f"is not JSON: {error}") from error
+    return read_json(text, "payload")
 
 
 def show_payload_text(payload: Any, masked_words: Collection[str]) -> str:

@@ -1,23 +1,26 @@
-"""The schedules page: due, running and dead jobs, series and declarative tasks."""
+"""The schedules page: what is due, runs and has failed; series and tasks; the calendar."""
 
 from asyncio import gather
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from rota.errors import InvalidRequestError
 from rota.jobs import Job, JobFilter, JobState, JobStatus
+from rota.ops.calendar import Calendar, CalendarEntry, find_full_minutes, make_calendar, to_minute
 from rota.ops.overview import find_due
 from rota.ops.series import SeriesPage, SeriesSummary, has_text, list_series
 from rota.ops.tasks import TaskStanding, TaskSummary, look_at_tasks, read_context
 from rota.scheduler.policy import SchedulerContext
-from rota.server.pages.formats import format_distance
+from rota.server.pages.formats import WEEKDAYS, format_distance
 from rota.server.pages.outlook import Outlook, preview_task, show_upcoming
 from rota.server.pages.responses import stream_page
+from rota.server.pages.series import choose_zone
 from rota.server.pages.statuses import FAILED, SIGNS, find_worker
-from rota.server.pages.visit import Visit
+from rota.server.pages.visit import Visit, link_pages
 from rota.stores.protocol import QueueDepth
 from rota.triggers.zone import load_zone
 
@@ -47,16 +50,15 @@ async def show_schedules(visit: Visit) -> Response:
 
 async def _read(visit: Visit, match: str) -> dict[str, Any]:
     store, clock = visit.store, visit.clock
-    cursor = visit.ask("cursor") or None
 
     async def list_some() -> SeriesPage:
         return await list_series(
-            store, visit.tenant, visit.now, cursor=cursor, limit=MOST_SERIES, match=match
+            store, visit.tenant, visit.now, cursor=visit.cursor, limit=MOST_SERIES, match=match
         )
 
     depths, page, rules, tasks = await gather(
         store.survey(visit.now, visit.tenant),
-        visit.cached(f"series {cursor} {match}", list_some),
+        visit.cached(f"series {visit.cursor} {match}", list_some),
         read_context(store, clock, visit.zone),
         _find_tasks(visit),
     )
@@ -65,10 +67,7 @@ async def _read(visit: Visit, match: str) -> dict[str, Any]:
         "processing": await _find_running(visit, sum(each.running_count for each in depths)),
         "dead": await _find_dead(visit, sum(each.dead_count for each in depths)),
         "series": [(each, _foresee(each)) for each in page.items],
-        "series_older": visit.link("schedules", match=match, cursor=page.next_cursor)
-        if page.has_more
-        else None,
-        "series_newest": visit.link("schedules", match=match) if cursor else None,
+        **link_pages(visit, "schedules", page.next_cursor, match=match),
         "tasks": [
             (task, _foresee_task(task, rules, visit))
             for task in tasks.tasks
@@ -140,3 +139,93 @@ def _foresee_task(task: TaskSummary, rules: SchedulerContext, visit: Visit) -> O
     if task.is_paused:
         return Outlook(outlook.description, problem=_NONE_WHILE_PAUSED)
     return outlook
+
+
+CALENDAR_VIEWS = {"day": 1, "week": 7}
+MOST_IN_CALENDAR = 300
+_LEVELS = (1, 3, 8)
+"""The numbers of runs in an hour at which a square becomes darker."""
+
+
+class Square(NamedTuple):
+    """An hour of the week view: how many runs, how dark, and what happens in words."""
+
+    run_count: int
+    level: int
+    title: str
+    is_full: bool = False
+
+
+async def show_calendar(visit: Visit) -> Response:
+    view = visit.ask("view", "day")
+    view = view if view in CALENDAR_VIEWS else "day"
+    there, zone_problem = choose_zone(visit)
+    known = {"view": view, "there": there, "zone_problem": zone_problem}
+    return await stream_page(
+        visit, "calendar.html", lambda: _read_calendar(visit, view, there), **known
+    )
+
+
+async def _read_calendar(visit: Visit, view: str, there: tzinfo) -> dict[str, Any]:
+    context = visit.around
+    found = await visit.cached(
+        f"calendar {view} {visit.may_administer}",
+        lambda: make_calendar(
+            context, CALENDAR_VIEWS[view], has_tasks=visit.may_administer, zone=visit.zone
+        ),
+    )
+    full = set(find_full_minutes(found.entries))
+    return {
+        "calendar": found,
+        "hours": _list_hours(found.entries[:MOST_IN_CALENDAR], full, there)
+        if view == "day"
+        else {},
+        "days": _draw_week(found, full, there) if view == "week" else [],
+        "hour_labels": [f"{hour:02}" for hour in range(24)],
+        "is_cut": found.is_cut or (view == "day" and len(found.entries) > MOST_IN_CALENDAR),
+    }
+
+
+def _list_hours(
+    entries: Iterable[CalendarEntry], full: set[datetime], zone: tzinfo
+) -> dict[str, list[tuple[CalendarEntry, str, bool]]]:
+    """The runs of each hour that has any: wall time, and whether its minute is full.
+
+    An hour that clocks repeat is shown twice.
+    """
+    hours: dict[str, list[tuple[CalendarEntry, str, bool]]] = {}
+    for entry in entries:
+        local = entry.at.astimezone(zone)
+        label = f"{WEEKDAYS[local.weekday()]} {local:%H}:00 {local:%Z}"
+        clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+        hours.setdefault(label, []).append((entry, clock, to_minute(entry.at) in full))
+    return hours
+
+
+def _draw_week(
+    calendar: Calendar, full: set[datetime], zone: tzinfo
+) -> list[tuple[str, list[Square]]]:
+    """The days, and the 24 hours of each."""
+    found: defaultdict[tuple[date, int], list[CalendarEntry]] = defaultdict(list)
+    for entry in calendar.entries:
+        local = entry.at.astimezone(zone)
+        found[local.date(), local.hour].append(entry)
+    first, last = (at.astimezone(zone).date() for at in (calendar.since, calendar.until))
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    return [
+        (
+            f"{WEEKDAYS[day.weekday()]} {day.day}",
+            [_draw_square(day, hour, found[day, hour], full) for hour in range(24)],
+        )
+        for day in days
+    ]
+
+
+def _draw_square(day: date, hour: int, entries: list[CalendarEntry], full: set[datetime]) -> Square:
+    if not entries:
+        return Square(0, 0, "")
+    names = sorted({entry.name for entry in entries})
+    shown = ", ".join(names[:5]) + ("…" if len(names) > 5 else "")
+    level = sum(len(entries) >= each for each in _LEVELS)
+    is_full = any(to_minute(entry.at) in full for entry in entries)
+    return Square(len(entries), level, f"{day} {hour:02}:00: {shown}", is_full)

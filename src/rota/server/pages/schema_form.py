@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from rota.errors import InvalidJobError
+from rota.server.pages.formats import read_json
 
 MOST_FIELDS = 60
 _DEEPEST = 3
@@ -82,7 +83,7 @@ class Field(NamedTuple):
             if text not in self.choices:
                 raise self._refuse(f"must be one of {', '.join(self.choices)}")
             return self.choices[text]
-        return self._read_json(text)
+        return self._read_number(text) if self.look == "number" else read_json(text, self.path)
 
     def _read_empty(self) -> Any:
         if not self.is_required:
@@ -91,19 +92,15 @@ class Field(NamedTuple):
             return None
         raise self._refuse("is missing")
 
-    def _read_json(self, text: str) -> Any:
+    def _read_number(self, text: str) -> Any:
+        wanted = int if self._type == "integer" else int | float
         try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            value, reason = UNSET, f"must be JSON: {error}"
-        else:
-            reason = ""
-        if self.look == "number":
-            wanted = int if self._type == "integer" else int | float
-            if not isinstance(value, wanted) or isinstance(value, bool):
-                reason = f"must be {'an integer' if wanted is int else 'a number'}, got {text[:40]}"
-        if reason:
-            raise self._refuse(reason)
+            value = read_json(text, self.path)
+        except InvalidJobError:
+            value = None
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            named = "an integer" if wanted is int else "a number"
+            raise self._refuse(f"must be {named}, got {text[:40]}")
         return value
 
     def _refuse(self, reason: str) -> InvalidJobError:

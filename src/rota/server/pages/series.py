@@ -1,4 +1,4 @@
-"""The page of a series: its past and next runs, and what an operator can do with it."""
+"""The pages of a series and of a declarative task: past and next runs, and what can be done."""
 
 from collections.abc import Mapping
 from datetime import UTC, tzinfo
@@ -6,22 +6,28 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.errors import InvalidRequestError, InvalidZoneError, RotaError
+from rota.errors import InvalidRequestError, InvalidZoneError, NotFoundError, RotaError
 from rota.jobs import format_instant
 from rota.ops.backfill import Backfill, plan_backfill, run_backfill
 from rota.ops.explain import explain_job
-from rota.ops.series import (
-    SeriesDetail,
-    find_any_series,
-    find_series,
-    list_ended_series,
-)
+from rota.ops.series import SeriesDetail, find_any_series, find_series, list_ended_series
 from rota.ops.series_edit import SeriesEdit, edit_series, plan_edit
+from rota.ops.tasks import (
+    TaskDetail,
+    explain_one_task,
+    find_task,
+    pause_task,
+    read_context,
+    request_run,
+    resume_task,
+)
 from rota.server.pages.formats import read_wall
 from rota.server.pages.job import carry_out_verb
 from rota.server.pages.outlook import (
+    preview_task,
     show_occurrence,
     show_series_runs,
+    show_task_runs,
     show_upcoming,
 )
 from rota.server.pages.responses import go_to, render_page, stream_page
@@ -33,7 +39,7 @@ from rota.server.pages.rule_form import (
     show_payload_text,
     show_recurrence,
 )
-from rota.server.pages.visit import Form, Visit, read_form
+from rota.server.pages.visit import Form, Visit
 from rota.triggers.zone import load_zone
 
 RUNS_AHEAD = 10
@@ -42,17 +48,13 @@ MOST_ENDED = 100
 
 
 async def show_series(visit: Visit) -> Response:
-    store, series_id = visit.store, _series_id(visit)
+    store, series_id = visit.store, visit.part("series_id")
     detail = await visit.cached(
         f"any series {series_id}",
         lambda: find_any_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
     )
     return await stream_page(
-        visit,
-        "series.html",
-        lambda: _read(visit, detail),
-        series=detail.series,
-        detail=detail,
+        visit, "series.html", lambda: _read(visit, detail), series=detail.series, detail=detail
     )
 
 
@@ -71,10 +73,9 @@ async def _read(visit: Visit, detail: SeriesDetail) -> dict[str, Any]:
     }
 
 
-async def act_on_series(visit: Visit) -> Response:
+async def act_on_series(visit: Visit, form: Form) -> Response:
     """Pause, resume, run now, edit or backfill a series."""
-    form = await read_form(visit.request)
-    verb, series_id = visit.request.path_params["verb"], _series_id(visit)
+    verb, series_id = visit.part("verb"), visit.part("series_id")
     if verb == "edit":
         return await _edit(visit, form)
     if verb == "backfill":
@@ -165,11 +166,7 @@ async def _backfill(visit: Visit, form: Form) -> Response:
 
 
 async def _render_backfill(
-    visit: Visit,
-    detail: SeriesDetail,
-    form: Form,
-    plan: Backfill | None = None,
-    problem: str = "",
+    visit: Visit, detail: SeriesDetail, form: Form, plan: Backfill | None = None, problem: str = ""
 ) -> Response:
     zone = load_zone(detail.series.zone)
     shown = () if plan is None else plan.occurrences[:SHOWN_IN_PLAN]
@@ -218,16 +215,60 @@ def _suggest_range(detail: SeriesDetail, visit: Visit) -> Mapping[str, str]:
 
 
 async def _find(visit: Visit) -> SeriesDetail:
-    store, series_id = visit.store, _series_id(visit)
+    store, series_id = visit.store, visit.part("series_id")
     return await visit.cached(
         f"series {series_id}",
         lambda: find_series(store, visit.tenant, series_id, visit.now, RUNS_AHEAD),
     )
 
 
-def _series_id(visit: Visit) -> str:
-    return str(visit.request.path_params["series_id"])
-
-
 def _link(visit: Visit, **query: object) -> str:
-    return visit.link("schedules", "series", _series_id(visit), **query)
+    return visit.link("schedules", "series", visit.part("series_id"), **query)
+
+
+async def show_task(visit: Visit) -> Response:
+    store, clock, name = visit.store, visit.clock, visit.part("name")
+    detail = await find_task(store, clock, name, visit.zone)
+    rules = await read_context(store, clock, visit.zone)
+    there, zone_problem = choose_zone(visit)
+    known = {
+        "detail": detail,
+        "task": detail.task,
+        "outlook": preview_task(
+            detail.task.cron,
+            rules.zone,
+            visit.now,
+            policy=rules.policy,
+            count=RUNS_AHEAD,
+            there=there,
+        ),
+        "there": there,
+        "zone_problem": zone_problem,
+    }
+    return await stream_page(visit, "task.html", lambda: _read_task(visit, detail), **known)
+
+
+async def _read_task(visit: Visit, detail: TaskDetail) -> dict[str, Any]:
+    store, clock = visit.store, visit.clock
+    return {
+        "runs": show_task_runs(detail.runs, visit.shown_zone),
+        "explanation": await explain_one_task(store, clock, visit.zone, detail.task.name),
+    }
+
+
+async def act_on_task(visit: Visit, form: Form) -> Response:
+    """Run a task now, pause it or resume it."""
+    name, verb = form.one("name"), form.one("verb")
+    context = visit.around
+    who, why = visit.who, form.why
+    if verb == "run-now":
+        await request_run(context, name, who=who, why=why)
+    elif verb == "pause":
+        await pause_task(context, name, who=who, why=why)
+    elif verb == "resume":
+        catch_up = form.one("catch_up") == "yes"
+        await resume_task(context, name, who=who, why=why, catch_up=catch_up)
+    else:
+        raise NotFoundError("This page does not exist.")
+    steps = ["schedules"] if form.one("back") == "schedules" else ["schedules", "tasks", name]
+    return go_to(visit.link(*steps, done=f"task-{verb}", match=form.one("match")))

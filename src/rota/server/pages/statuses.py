@@ -47,6 +47,7 @@ FAILED = Sign("failed", "cross", "red")
 NO_WORKER = Sign("no worker", "alert", "red")
 LATE = Sign("late", "clock", "amber")
 _WORKING = Sign("working", "play", "blue")
+_WAITING = Sign("waiting", "ring", "blue")
 _IDLE = Sign("idle", "dashed", "quiet")
 CLOSED = Sign("closed now", "pause", "amber")
 _PLANNED = Sign("planned", "clock", "quiet")
@@ -83,7 +84,9 @@ def _of_queue(queue: QueueReport, _now: datetime) -> Sign:
         return NO_WORKER
     if queue.late_seconds > LATE_AFTER.total_seconds():
         return LATE
-    return _WORKING if queue.running_count or queue.due_count else _IDLE
+    if queue.running_count:
+        return _WORKING
+    return _WAITING if queue.due_count else _IDLE
 
 
 @sign_of.register

@@ -231,7 +231,6 @@ def _breakable(text: str) -> str:
 
 
 def _rects(boxes: Iterable[Box]) -> str:
-    """The boxes of a chart."""
     return _mark(
         "".join(
             f'<rect class="{_quote(it.look)}" x="{it.x}" y="{it.y}" width="{it.width}" '

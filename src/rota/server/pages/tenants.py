@@ -6,13 +6,14 @@ from typing import Any
 
 from starlette.responses import Response
 
+from rota.errors import ForbiddenTenantError
 from rota.jobs.fields import read_word
 from rota.jobs.record import DEFAULT_TENANT
 from rota.ops.tenants import TenantReport, compare_tenants
 from rota.policy.audit import AuditedAction, record_action
 from rota.server.http.guards import HOME
 from rota.server.pages.responses import TENANT_COOKIE, go_to, render_page, stream_page
-from rota.server.pages.visit import Visit, keep_cookie, read_form, read_target, root_of
+from rota.server.pages.visit import Form, Visit, keep_cookie, read_target, root_of
 from rota.stores.opened import Sharded
 
 HOURS_SHOWN = 24
@@ -22,7 +23,7 @@ HOURS_OFFERED = {1: "hour", 6: "6 hours", 24: "24 hours", 168: "7 days"}
 
 
 async def show_tenants(visit: Visit) -> Response:
-    visit.check_installation()
+    _check(visit)
     known = {"is_sharded": isinstance(visit.store, Sharded)}
     return await stream_page(visit, "tenants.html", lambda: _read(visit), **known)
 
@@ -47,10 +48,9 @@ async def _compare(visit: Visit, hours: int) -> Sequence[TenantReport]:
     )
 
 
-async def switch_tenant(visit: Visit) -> Response:
+async def switch_tenant(visit: Visit, form: Form) -> Response:
     """Look at the pages of another tenant from now on; its audit log records who does."""
-    visit.check_installation()
-    form = await read_form(visit.request)
+    _check(visit)
     tenant = read_word(form.one("tenant"), "tenant")
     response = go_to(read_target(visit.request, form.one("next", HOME)))
     if tenant == DEFAULT_TENANT:
@@ -62,9 +62,15 @@ async def switch_tenant(visit: Visit) -> Response:
     return response
 
 
+def _check(visit: Visit) -> None:
+    """Refuse a person who may not see other tenants."""
+    if not visit.runs_installation:
+        raise ForbiddenTenantError(DEFAULT_TENANT)
+
+
 async def show_shards(visit: Visit) -> Response:
     """What waits and runs on each shard, and which tenants lie where."""
-    visit.check_installation()
+    _check(visit)
     store = visit.store
     if not isinstance(store, Sharded):
         return await render_page(visit, "shards.html", shards=(), moves=(), tenants={})

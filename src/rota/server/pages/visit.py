@@ -1,10 +1,11 @@
-"""One request for a page: the caller, its form, its links, and recently computed results."""
+"""One request for a page: the caller, its form, its links, its preferences, and recent results."""
 
 from asyncio import Future, ensure_future, shield
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple, Self, TypeVar
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
+from zoneinfo import ZoneInfo
 
 import msgspec
 from starlette.requests import Request
@@ -13,16 +14,16 @@ from starlette.responses import Response
 from rota.auth.caller import Scope
 from rota.clock.system import monotonic
 from rota.errors import (
-    ForbiddenTenantError,
+    InvalidInputError,
     InvalidRequestError,
     JobNotFoundError,
     RequestTooLargeError,
 )
 from rota.jobs import Job, JobId
 from rota.jobs.fields import normalize_job_id
-from rota.jobs.record import DEFAULT_TENANT
 from rota.server.http.context import Admitted
 from rota.server.http.guards import HOME
+from rota.triggers.zone import load_zone
 
 CHEAP_SECONDS = 0.1
 """A result that takes no longer than this is never cached."""
@@ -32,6 +33,10 @@ LONGEST_SECONDS = 20.0
 MOST_KEPT = 200
 LONGEST_FORM = 256 * 1024
 MOST_FIELDS = 2_000
+
+DISPLAY_COOKIE = "rota_display"
+KEPT_SECONDS = 365 * 24 * 60 * 60
+THEMES = {"": "as the system", "light": "light", "dark": "dark"}
 
 _LONGEST_NUMBER = 12
 _FORM = "application/x-www-form-urlencoded"
@@ -119,12 +124,21 @@ class Form(NamedTuple):
         """A form with one value for each name."""
         return cls({name: [value] for name, value in values.items()})
 
+    def choose(self, name: str, choices: Mapping[str, Found]) -> Found:
+        """What the value of that name stands for."""
+        if self.one(name) not in choices:
+            raise InvalidRequestError(name, f"must be one of {', '.join(choices)}")
+        return choices[self.one(name)]
+
     def several(self, name: str) -> list[str]:
         return self.values.get(name, [])
 
 
 async def read_form(request: Request) -> Form:
-    """Read a form. One that is too large is refused and not read to its end."""
+    """Read a form, with line breaks as JSON and Python have them.
+
+    One that is too large is refused and not read to its end.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise InvalidRequestError("content-type", f"must be {_FORM}")
     body = bytearray()
@@ -137,7 +151,7 @@ async def read_form(request: Request) -> Form:
         values = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError as error:
         raise InvalidRequestError("body", "must be a form with fields in UTF-8") from error
-    return Form(values)
+    return Form({name: [it.replace("\r\n", "\n") for it in sent] for name, sent in values.items()})
 
 
 class MenuEntry(NamedTuple):
@@ -167,11 +181,6 @@ class Visit(Admitted, frozen=True, kw_only=True, gc=True):
     has_sign_in: bool = False
     menu: Sequence[MenuEntry] = ()
     runs_installation: bool = False
-
-    def check_installation(self) -> None:
-        """Refuse a person who may not see other tenants."""
-        if not self.runs_installation:
-            raise ForbiddenTenantError(DEFAULT_TENANT)
 
     @property
     def may_operate(self) -> bool:
@@ -219,13 +228,32 @@ class Visit(Admitted, frozen=True, kw_only=True, gc=True):
         """One value of the query."""
         return self.request.query_params.get(name, default)
 
+    def part(self, name: str) -> str:
+        """One part of the path."""
+        return str(self.request.path_params[name])
+
+    @property
+    def cursor(self) -> str | None:
+        """Where in a list the page begins; None for the first page."""
+        return self.ask("cursor") or None
+
     def link(self, *steps: str, **query: object) -> str:
         return link_to(self.request, *steps, **query)
 
 
+def link_pages(
+    visit: Visit, name: str, next_cursor: str | None, **query: object
+) -> dict[str, str | None]:
+    """The links to the next page of a list, and back to the first."""
+    return {
+        "older": visit.link(name, **query, cursor=next_cursor) if next_cursor else None,
+        "newest": visit.link(name, **query) if visit.cursor else None,
+    }
+
+
 async def find_job(visit: Visit) -> Job:
     """The job that the path names; JobNotFoundError when the tenant has none."""
-    asked = str(visit.request.path_params["job_id"])
+    asked = visit.part("job_id")
     job_id = normalize_job_id(asked)
     found = [] if job_id is None else await visit.find_jobs([job_id])
     if not found:
@@ -302,3 +330,43 @@ def read_target(request: Request, wanted: str) -> str:
     if not is_ours or not wanted.isascii() or not wanted.isprintable() or "\\" in wanted:
         return link_to(request)
     return f"{root_of(request)}{wanted}"
+
+
+class Preferences(NamedTuple):
+    """``theme`` is a key of ``THEMES``. Without ``zone``, times are in the zone of the server."""
+
+    theme: str = ""
+    zone: ZoneInfo | None = None
+
+    @property
+    def zone_name(self) -> str:
+        return "" if self.zone is None else self.zone.key
+
+
+def read_preferences(request: Request) -> Preferences:
+    """The preferences in the cookie. What is not valid there counts as not chosen."""
+    theme, _, name = unquote(request.cookies.get(DISPLAY_COOKIE, "")).partition(" ")
+    try:
+        zone = load_zone(name) if name else None
+    except InvalidInputError:
+        zone = None
+    return Preferences(theme if theme in THEMES else "", zone)
+
+
+async def save_preferences(visit: Visit, form: Form) -> Response:
+    """Keep what was chosen in a cookie, and show the same page again."""
+    theme, name = form.one("theme"), form.one("zone")
+    if theme not in THEMES:
+        raise InvalidRequestError("theme", "must be light, dark or empty")
+    if name:
+        load_zone(name)
+    answer = Response(
+        status_code=303, headers={"Location": read_target(visit.request, form.one("back"))}
+    )
+    keep_cookie(visit, answer, DISPLAY_COOKIE, quote(f"{theme} {name}"), KEPT_SECONDS)
+    return answer
+
+
+def name_zone(zone: tzinfo) -> str:
+    """The name of a zone for people."""
+    return zone.key if isinstance(zone, ZoneInfo) else str(zone)

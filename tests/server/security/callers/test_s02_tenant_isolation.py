@@ -24,7 +24,7 @@ from tests.server.security.callers.two_tenants import (
 )
 from tests.server.security.conftest import MakeStage, Stage
 
-from rota.server.api.jobs import JobUpdate
+from rota.server.api.job_bodies import JobUpdate
 from rota.server.app import TABLE
 from rota.server.http.route import Nothing, Route
 from rota.server.pages.confirm import _ACTS, _QUESTIONS

@@ -1,4 +1,4 @@
-"""Tokens of a tenant: issue, list and revoke."""
+"""Access: the tokens of a tenant, and its audit log."""
 
 from typing import Annotated, Any
 
@@ -8,21 +8,26 @@ from msgspec import Meta
 from rota.auth.caller import Scope
 from rota.auth.tokens import Token
 from rota.errors import InvalidCursorError
-from rota.jobs.fields import read_instant
-from rota.jobs.search import check_limit
+from rota.jobs.fields import read_id, read_instant
+from rota.jobs.search import DEFAULT_LIMIT, check_limit
+from rota.ops.audit import list_audit_entries
 from rota.ops.tokens import TenantTokens, TokenRequest
+from rota.policy.audit import AuditEntry
 from rota.server.api.fields import (
     NAME,
     InstantText,
     Moment,
     PageChoice,
+    PageCursor,
+    PageLimit,
     PageOf,
     Queue,
+    Uuid,
 )
-from rota.server.http.route import Answer, Call, Nothing, Route, route
+from rota.server.http.route import Answer, Call, Nothing, Resource
 
-TOKENS = "/api/v1/tokens"
-ONE_TOKEN = "/api/v1/tokens/{token_id}"  # noqa: S105 - a path
+TOKENS = Resource("/api/v1/tokens", "tokens")
+
 
 TokenId = Annotated[
     str,
@@ -105,6 +110,7 @@ class RevokeWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = False
 
 
+@TOKENS.route("POST", "", Scope.ADMIN, answers={201: IssuedTokenView})
 async def issue_token(call: Call[NewToken, Nothing]) -> Answer:
     """Issue a token for your tenant.
 
@@ -119,6 +125,7 @@ async def issue_token(call: Call[NewToken, Nothing]) -> Answer:
     return Answer(201, IssuedTokenView(**shown, secret=issued.secret.reveal()))
 
 
+@TOKENS.route("GET", "", Scope.ADMIN)
 async def list_tokens(call: Call[Nothing, PageChoice]) -> TokenPage:
     """List the tokens of your tenant, newest first, including revoked ones."""
     limit, cursor = check_limit(call.query.limit), call.query.cursor
@@ -131,6 +138,7 @@ async def list_tokens(call: Call[Nothing, PageChoice]) -> TokenPage:
     )
 
 
+@TOKENS.route("DELETE", "/{token_id}", Scope.ADMIN, errors=(404,))
 async def revoke_token(call: Call[Nothing, RevokeWish]) -> RevokedTokenView:
     """Revoke a token of your tenant. Within seconds no server accepts it.
 
@@ -161,8 +169,32 @@ def _tokens(call: Call[Any, Any]) -> TenantTokens:
     return TenantTokens(call.around)
 
 
-ROUTES: tuple[Route, ...] = (
-    route("POST", TOKENS, issue_token, Scope.ADMIN, "tokens", answers={201: IssuedTokenView}),
-    route("GET", TOKENS, list_tokens, Scope.ADMIN, "tokens"),
-    route("DELETE", ONE_TOKEN, revoke_token, Scope.ADMIN, "tokens", errors=(404,)),
-)
+AUDIT = Resource("/api/v1/audit", "audit")
+
+
+class AuditSearch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Filters. An entry must match all of them."""
+
+    action: Annotated[str | None, Meta(description="Entries with this action.")] = None
+    job_id: Annotated[Uuid | None, Meta(description="Entries about this job.")] = None
+    cursor: PageCursor = None
+    limit: PageLimit = DEFAULT_LIMIT
+
+
+class AuditList(PageOf[AuditEntry], frozen=True):
+    """A page of the audit log, newest entry first."""
+
+
+@AUDIT.route("GET", "", Scope.READ)
+async def read_audit_log(call: Call[Nothing, AuditSearch]) -> AuditList:
+    """Read the audit log of your tenant, newest entry first."""
+    asked = call.query
+    page = await list_audit_entries(
+        call.store,
+        call.tenant,
+        action=asked.action,
+        job_id=None if asked.job_id is None else read_id(asked.job_id, "job_id"),
+        cursor=asked.cursor,
+        limit=asked.limit,
+    )
+    return AuditList(page.items, page.next_cursor, page.has_more)

@@ -1,12 +1,17 @@
-"""The tokens of a tenant, for administrators: who issued whom, and revoking."""
+"""Access: the tokens of a tenant, for administrators, and its audit log."""
+
+from typing import Any
 
 from starlette.responses import Response
 
+from rota.ops.audit import list_audit_entries
 from rota.ops.tokens import TenantTokens
 from rota.server.pages.responses import go_to, render_page
-from rota.server.pages.visit import Visit, read_form
+from rota.server.pages.visit import Form, Visit, link_pages
 
-MOST_SHOWN = 200
+TOKENS_SHOWN = 200
+ENTRIES_SHOWN = 50
+JOBS_NAMED = 3
 
 
 async def show_tokens(visit: Visit) -> Response:
@@ -14,7 +19,7 @@ async def show_tokens(visit: Visit) -> Response:
     return await render_page(
         visit,
         "tokens.html",
-        rows=tokens[:MOST_SHOWN],
+        rows=tokens[:TOKENS_SHOWN],
         names={each.id: each.name for each in tokens},
         count=len(tokens),
     )
@@ -22,7 +27,7 @@ async def show_tokens(visit: Visit) -> Response:
 
 async def show_token(visit: Visit) -> Response:
     """One token with its descendants, and the question whether to revoke them."""
-    token, descendants = await _tokens(visit).find(visit.request.path_params["token_id"])
+    token, descendants = await _tokens(visit).find(visit.part("token_id"))
     return await render_page(
         visit,
         "token.html",
@@ -33,10 +38,9 @@ async def show_token(visit: Visit) -> Response:
     )
 
 
-async def revoke_token(visit: Visit) -> Response:
-    form = await read_form(visit.request)
+async def revoke_token(visit: Visit, form: Form) -> Response:
     done = await _tokens(visit).revoke(
-        visit.request.path_params["token_id"],
+        visit.part("token_id"),
         visit.who,
         form.why,
         with_descendants=form.one("descendants") == "yes",
@@ -46,3 +50,17 @@ async def revoke_token(visit: Visit) -> Response:
 
 def _tokens(visit: Visit) -> TenantTokens:
     return TenantTokens(visit.around)
+
+
+async def read_audit(visit: Visit) -> dict[str, Any]:
+    page = await list_audit_entries(
+        visit.store, visit.tenant, cursor=visit.cursor, limit=ENTRIES_SHOWN
+    )
+    wanted = {each for entry in page.items for each in entry.job_ids[:JOBS_NAMED]}
+    known = await visit.store.get(visit.tenant, sorted(wanted)) if wanted else {}
+    return {
+        "entries": page.items,
+        "names": {job_id: job.name for job_id, job in known.items()},
+        "jobs_named": JOBS_NAMED,
+        **link_pages(visit, "audit", page.next_cursor),
+    }
