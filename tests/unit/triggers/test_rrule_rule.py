@@ -1,7 +1,7 @@
 """What a rule promises: answers, added and excluded dates, limits, equality."""
 
 import pickle
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ from rota.triggers import Trigger
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
 from rota.triggers.rrule_parts import Budget, complete_parts
 from rota.triggers.rrule_walls import make_series
+from rota.triggers.zone import wall_time
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime.fromisoformat("2024-01-01T09:00")
@@ -280,3 +281,39 @@ def test_a_list_has_what_one_question_after_the_other_finds(zone: Any, gap: Any,
             found.append(at)
             at = rule.next_after(at)
         assert list(rule.between(begin, end)) == found
+
+
+@pytest.mark.parametrize("interval", [*range(2, 41), 47, 48, 49, 119, 120, 121])
+@pytest.mark.parametrize("month", [1, 2, 6, 11, 12])
+def test_months_between_occurrences_are_as_many_as_the_interval(interval: int, month: int) -> None:
+    rule = _rule(f"FREQ=MONTHLY;INTERVAL={interval}", start=datetime(2024, month, 1, 9))  # noqa: DTZ001 - a wall time
+    months = [month - 1 + interval * number for number in range(6)]
+    found = [wall_time(at, LONDON) for at in rule.between(LONG_AGO, FAR, limit=6)]
+    expected = [datetime(2024 + each // 12, each % 12 + 1, 1, 9) for each in months]  # noqa: DTZ001 - wall times
+    assert found == [each for each in expected if each.year < FAR.year]
+
+
+class Nameless(tzinfo):
+    """London's time in a zone that cannot be a key."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return LONDON.utcoffset(None if moment is None else moment.replace(tzinfo=LONDON))
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return LONDON.dst(None if moment is None else moment.replace(tzinfo=LONDON))
+
+    def tzname(self, moment: datetime | None) -> str:  # noqa: ARG002 - given by tzinfo
+        return "nameless"
+
+    def fromutc(self, moment: datetime) -> datetime:
+        return LONDON.fromutc(moment.replace(tzinfo=LONDON)).replace(tzinfo=self)
+
+
+@pytest.mark.parametrize("text", ["FREQ=DAILY", "FREQ=HOURLY;BYHOUR=1;BYMONTH=3", "FREQ=YEARLY"])
+def test_a_zone_need_not_be_hashable(text: str) -> None:
+    own, usual = (parse_rrule(text, zone=zone, start=START) for zone in (Nameless(), LONDON))
+    assert list(own.between(LONG_AGO, FAR, limit=400)) == list(
+        usual.between(LONG_AGO, FAR, limit=400)
+    )
