@@ -164,7 +164,7 @@ class _Comb:
         return begun | self._teeth << ahead if ahead < 366 else begun
 
     def first_year_from(self, year: int) -> int:
-        """The first year from ``year`` on in which a used period begins or goes on."""
+        """The first year from ``year`` on in which a used period begins or continues."""
         if self._frequency is Frequency.YEARLY:
             return year + (self._start.year - year) % self._interval
         if self._frequency is Frequency.MONTHLY:
@@ -300,7 +300,7 @@ def _nth_weekday(day: NthWeekday, start: int, end: int, first_weekday: int) -> i
 
 
 def _week_number_mask(parts: Parts, kind: YearKind) -> int:
-    """The days whose week, by the numbering of its own year, is one of those wanted."""
+    """The days in the wanted weeks. Each week has its number in the year that it belongs to."""
     first = _first_week(kind.first_weekday, parts.week_start)
     next_weekday = (kind.first_weekday + kind.length) % 7
     end = kind.length + _first_week(next_weekday, parts.week_start)

@@ -317,3 +317,13 @@ def test_a_zone_need_not_be_hashable(text: str) -> None:
     assert list(own.between(LONG_AGO, FAR, limit=400)) == list(
         usual.between(LONG_AGO, FAR, limit=400)
     )
+
+
+@pytest.mark.parametrize("week_start", range(7))
+def test_positions_in_a_week_count_from_the_day_that_it_begins_with(week_start: int) -> None:
+    names = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+    rule = _rule(f"FREQ=WEEKLY;WKST={names[week_start]};BYDAY=MO,TH,SA;BYSETPOS=1")
+    first = min((0, 3, 5), key=lambda day: (day - week_start) % 7)
+    found = list(rule.between(FAR - timedelta(days=70), FAR))
+    assert len(found) == 10
+    assert {at.weekday() for at in found} == {first}
