@@ -327,3 +327,16 @@ def test_positions_in_a_week_count_from_the_day_that_it_begins_with(week_start: 
     found = list(rule.between(FAR - timedelta(days=70), FAR))
     assert len(found) == 10
     assert {at.weekday() for at in found} == {first}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["FREQ=DAILY;BYHOUR=23;BYMINUTE=59;BYSECOND=59", "FREQ=HOURLY;BYMINUTE=59;BYSECOND=59"],
+)
+def test_the_last_second_that_a_rule_may_use_can_occur(text: str) -> None:
+    rule = parse_rrule(text, zone=UTC, start=START)
+    last, end = datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(9999, 6, 1, tzinfo=UTC)
+    assert rule.next_after(last - SECOND) == last
+    assert rule.previous_at(end) == last
+    assert list(rule.between(last - SECOND, end)) == [last]
+    assert rule.next_after(last) is None
