@@ -1,7 +1,7 @@
 """Extract, transform a thousand parts, merge, load: one flow, created all or not at all.
 
 Each step runs as a job of its own, on any worker. A step that has completed never runs again,
-whatever is killed meanwhile. It prints:
+even if a process is killed. It prints:
 
     1000 parts, 2999000 in all
 """

@@ -1,6 +1,6 @@
-"""Rota: one scheduling rail for Python platforms.
+"""Rota: background jobs, schedules and workflows for Python.
 
-Everything that may be relied on is named here; ``rota.testing`` holds what tests need. A name is
+All public names are here; ``rota.testing`` holds what tests need. A name is
 imported from its module when it is first used, so that ``import rota`` and ``rota --version`` cost
 nothing else. Type checkers read ``__init__.pyi``.
 """

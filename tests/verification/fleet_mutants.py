@@ -31,7 +31,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = (
     Mutant(
-        "fence: a change under an old token is written",
+        "fence: a change with an old token is written",
         "rota.stores.kernel.settlement",
         "(stored.status, stored.last_token) != (change.expected_status, change.expected_token)",
         "stored.status != change.expected_status",
@@ -61,13 +61,13 @@ MUTANTS = (
         "job.lease.taken_at < now",
     ),
     Mutant(
-        "lease: a handler goes on after its lease has run out",
+        "lease: a handler continues after its lease has ended",
         "rota.worker.heartbeat",
         "self._executor.cancel(attempt, CancelReason.LAPSED)",
         "attempt.cancel_reason = CancelReason.LAPSED",
     ),
     Mutant(
-        "lease: that a lease has run out is noticed a beat later",
+        "lease: the end of a lease is noticed one heartbeat late",
         "rota.worker.heartbeat",
         "await clock.sleep_until(self._watched_until)",
         "await clock.sleep_until(self._watched_until + self.interval)",
@@ -79,7 +79,7 @@ MUTANTS = (
         "            if is_held is None:\n",
     ),
     Mutant(
-        "lease: the time on the way does not count",
+        "lease: the time that the answer takes does not count",
         "rota.worker.producer",
         "await self._pass_on(jobs, now + settings.lease_for)",
         "await self._pass_on(jobs, clock.now() + settings.lease_for)",
@@ -115,7 +115,7 @@ MUTANTS = (
         "is_released = lowered.open_count < 0",
     ),
     Mutant(
-        "release: a failure blocks what was to run in any case",
+        "release: a failure blocks a job with on_parent_failure=run",
         "rota.stores.kernel.settlement",
         'if child.on_parent_failure == "run":',
         'if child.on_parent_failure == "never":',
@@ -139,49 +139,49 @@ MUTANTS = (
         "found = by_id.get(job.id)",
     ),
     Mutant(
-        "once: a claim of another caller is not waited for",
+        "once: a caller does not wait for the claim of another",
         "rota.policy.once",
         "if effect.state is EffectState.RUNNING and now < effect.until:",
         "if effect.state is EffectState.RUNNING and now < effect.started_at:",
     ),
     Mutant(
-        "once: after a crash it begins again in any case",
+        "once: an effect begins again after a crash, even with at_most_once",
         "rota.policy.once",
         'return Verdict.BEGIN if on_crash == "at_least_once" else Verdict.GIVE_UP',
         "return Verdict.BEGIN",
     ),
     Mutant(
-        "once: a claim that was stale counts",
+        "once: a claim with a stale version counts",
         "rota.policy.once",
         "if await self._write(tenant, key, expected, claim) is not None:",
         "if await self._write(tenant, key, expected, claim) is not Ellipsis:",
     ),
     Mutant(
-        "gates: an old reading counts as fresh",
+        "gates: a worker trusts an old reading",
         "rota.policy.watch",
         "at <= now < until",
         "at <= now",
     ),
     Mutant(
-        "gates: a limit forgets what runs already",
+        "gates: a limit does not count the jobs that run",
         "rota.stores.kernel.limits",
         "[cap.running - running_count]",
         "[cap.running]",
     ),
     Mutant(
-        "gates: a pause is not seen",
+        "gates: a pause has no effect",
         "rota.policy.limits",
         "return self.running if self.paused is None else 0",
         "return self.running",
     ),
     Mutant(
-        "clock: a process goes by its host's clock",
+        "clock: a process uses the clock of its host",
         "rota.clock.corrected",
         "return self._inner.now() if timeline is None else timeline.show(self._elapsed())",
         "return self._inner.now()",
     ),
     Mutant(
-        "scheduler: a claim that another instance was faster with counts",
+        "scheduler: a claim that came second counts",
         "rota.scheduler.ownership",
         "return [version is not None for version in versions]",
         "return [True for version in versions]",
@@ -193,7 +193,7 @@ MUTANTS = (
         "return state.running and owner == self.identifier",
     ),
     Mutant(
-        "scheduler: an occurrence that was missed is not caught up",
+        "scheduler: a missed occurrence is not caught up",
         "rota.scheduler.task",
         "    if occurrence_at is not None and not _is_covered_by_retry(state, occurrence_at, now):",
         "    if occurrence_at is not None and (\n"
@@ -201,19 +201,19 @@ MUTANTS = (
         "    ):",
     ),
     Mutant(
-        "scheduler: a failed run is not tried again",
+        "scheduler: a failed run is not repeated",
         "rota.scheduler.task",
         "    if retry_at is not None and retry_at <= now:",
         "    if retry_at is not None and retry_at < retry_at:",
     ),
     Mutant(
-        "poller: a document that is locked is taken",
+        "poller: a locked document is taken",
         "rota.poller.jobs",
         "return None if job.lease is None else job.lease.until",
         "return None if job.lease is None else job.lease.taken_at",
     ),
     Mutant(
-        "disk: a commit is acknowledged before it is on the disk",
+        "disk: a commit is acknowledged before the disk has it",
         "rota.stores.sqlite.connection",
         "            _run_script(connection, QUERIES.configure_writer)\n            applied",
         '            _run_script(connection, "PRAGMA synchronous = NORMAL")\n            applied',

@@ -286,7 +286,7 @@ def parse_cron(text: str, dialect: Dialect = "posix") -> Cron:
 
 
 def parse_stored_cron(text: str, dialect: Dialect = "posix-multiline") -> Cron:
-    """The schedule of a stored task, of which only the text is known.
+    """The schedule of a stored task. Only its text is known.
 
     A text that ``dialect`` refuses is read in the extended one: a scheduler whose policy allows it
     stored it. Where both understand a text, they agree on its meaning. Raises the error of

@@ -7,7 +7,6 @@ every day. The extended dialect has steps, names, macros, seconds and ``@every``
 """
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from fractions import Fraction
 from typing import Final
@@ -35,9 +34,6 @@ from rota.triggers.cron_fields import (
     span_of_field,
 )
 
-ReadElement = Callable[[str, str, FieldRange], int]
-"""Turns one element of a field's text into its set."""
-
 BLANKS: Final = " \t"
 BLANKS_AND_LINE_ENDS: Final = " \t\r\n"
 
@@ -63,16 +59,12 @@ def parse_posix(expression: object, blanks: str = BLANKS) -> CronFields:
         reason = f"must have exactly 5 fields, got {len(texts)}"
         raise InvalidCronExpressionError(text, "expression", reason)
     minutes, hours, days, months, weekdays = read_fields(
-        text, texts, _POSIX_RANGES, _read_posix_field
+        text, texts, _POSIX_RANGES, _read_posix_element
     )
     either = texts[2] != "*" and texts[4] != "*"
     fields = CronFields(AT_SECOND_ZERO, minutes, hours, days, months, weekdays, either)
     check_happens(text, fields)
     return fields
-
-
-def _read_posix_field(text: str, field: FieldRange) -> int:
-    return _read_elements(text, field, _read_posix_element)
 
 
 def _read_posix_element(element: str, text: str, field: FieldRange) -> int:
@@ -181,7 +173,7 @@ def parse_extended(expression: str, texts: list[str]) -> CronFields:
     if len(texts) not in {5, 6}:
         reason = f"must have 5 fields, or 6 with seconds first, got {len(texts)}"
         raise InvalidCronExpressionError(expression, "expression", reason)
-    sets = read_fields(expression, texts, _EXTENDED_RANGES[-len(texts) :], _read_extended_field)
+    sets = read_fields(expression, texts, _EXTENDED_RANGES[-len(texts) :], _read_extended_element)
     seconds = sets.pop(0) if len(texts) == 6 else AT_SECOND_ZERO
     minutes, hours, days, months, weekdays = sets
     either = not (_is_starred(texts[-3]) or _is_starred(texts[-1]))
@@ -197,10 +189,6 @@ def _is_starred(text: str) -> bool:
         if star in _STARS and (not step or read_digits(step) == 1):
             return True
     return False
-
-
-def _read_extended_field(text: str, field: FieldRange) -> int:
-    return _read_elements(text, field, _read_extended_element)
 
 
 def _read_extended_element(element: str, text: str, field: FieldRange) -> int:
@@ -241,14 +229,6 @@ def _read_number(number_text: str, text: str, field: FieldRange) -> int:
 def _out_of_range(number: int, field: FieldRange) -> str:
     reason = f"out of range ({field.low}-{field.high})"
     return reason + ": Sunday is 0" if field is WEEKDAY and number == 7 else reason
-
-
-def _read_elements(text: str, field: FieldRange, read: ReadElement) -> int:
-    bits = 0
-    for element in text.split(","):
-        single = field.singles.get(element)
-        bits |= read(element, text, field) if single is None else single
-    return bits
 
 
 def parse_period(expression: str, texts: list[str]) -> timedelta:

@@ -140,8 +140,8 @@ LONGEST_EXPRESSION = 4096
 NEVER_HAPPENS = "no valid execution times: none of the months has any of the days"
 """The reason for refusing dates that no year has."""
 
-ReadField = Callable[[str, FieldRange], int]
-"""Turns the text of a field into its set, or raises FieldParseError."""
+ReadElement = Callable[[str, str, FieldRange], int]
+"""Turns an element of a field's text into its set, or raises FieldParseError about the text."""
 
 
 def check_text(expression: object) -> str:
@@ -156,7 +156,7 @@ def check_text(expression: object) -> str:
 
 
 def read_fields(
-    expression: str, texts: Sequence[str], ranges: Sequence[FieldRange], read: ReadField
+    expression: str, texts: Sequence[str], ranges: Sequence[FieldRange], read: ReadElement
 ) -> list[int]:
     """The sets of all fields. Refuses the leftmost invalid field, with its position."""
     sets: list[int] = []
@@ -164,7 +164,7 @@ def read_fields(
         bits = allowed.all_bits if text == "*" else allowed.singles.get(text)
         if bits is None:
             try:
-                bits = read(text, allowed)
+                bits = _read_elements(text, allowed, read)
             except FieldParseError as error:
                 span = span_of_field(expression, texts, len(sets))
                 raise InvalidCronExpressionError(
@@ -172,6 +172,14 @@ def read_fields(
                 ) from error
         sets.append(bits)
     return sets
+
+
+def _read_elements(text: str, field: FieldRange, read: ReadElement) -> int:
+    bits = 0
+    for element in text.split(","):
+        single = field.singles.get(element)
+        bits |= read(element, text, field) if single is None else single
+    return bits
 
 
 def check_happens(expression: str, fields: CronFields) -> None:

@@ -32,7 +32,7 @@ The cheapest implementation asks the schedule itself, in a zone without transiti
 
 NoteKind = Literal["moved", "merged", "first", "first_only", "second"]
 
-_INSTANT = timedelta(microseconds=1)
+_TICK = timedelta.resolution
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -169,7 +169,7 @@ def _moves(
         for instant in instants_of(wall, zone, gap="shift", fold="first"):
             if instant in landed:
                 landing = wall + transition.length
-                also_asked = any(asked_for(landing, landing + _INSTANT))
+                also_asked = any(asked_for(landing, landing + _TICK))
                 yield instant, Note("merged" if also_asked else "moved", wall, transition)
 
 
@@ -184,9 +184,6 @@ def _clock_time(wall: datetime) -> str:
 
 def _date_and_time(wall: datetime) -> str:
     return f"{wall.date()} {_clock_time(wall)}"
-
-
-_TICK = timedelta.resolution
 
 
 def asked_by_cron(cron: Cron) -> AskedFor | None:

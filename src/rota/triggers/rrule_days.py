@@ -5,6 +5,7 @@ neighbours, which decide the numbers of shared weeks. The days of each kind are 
 year without any is skipped at almost no cost.
 """
 
+from calendar import isleap
 from collections.abc import Iterator
 from datetime import date
 from functools import cache, cached_property
@@ -155,22 +156,19 @@ class _Comb:
         if self._frequency is Frequency.YEARLY:
             return 0 if (year - self._start.year) % self._interval else -1
         if self._frequency is Frequency.MONTHLY:
-            passed = (year - self._start.year) * 12 + 1 - self._start.month
             masks = _month_masks(_length_of(year))
-            # The first used month comes after the rest of the current interval.
-            return sum(masks[-passed % self._interval :: self._interval])
+            return sum(masks[self._months_skipped_from(year) :: self._interval])
         into = (first - self._first) % self._period
         begun = _span(0, self._run - into)
         ahead = self._period - into
         return begun | self._teeth << ahead if ahead < 366 else begun
 
     def first_year_from(self, year: int) -> int:
-        """The first year from ``year`` on in which a used period begins or goes on."""
+        """The first year from ``year`` on in which a used period begins or continues."""
         if self._frequency is Frequency.YEARLY:
             return year + (self._start.year - year) % self._interval
         if self._frequency is Frequency.MONTHLY:
-            passed = (year - self._start.year) * 12 + 1 - self._start.month
-            return year + -passed % self._interval // 12
+            return year + self._months_skipped_from(year) // 12
         if year > LAST_YEAR:
             return year
         first = date(year, 1, 1).toordinal()
@@ -179,6 +177,11 @@ class _Comb:
             return year
         begins = first + self._period - into
         return date.fromordinal(begins).year if begins <= _LAST_DAY else LAST_YEAR + 1
+
+    def _months_skipped_from(self, year: int) -> int:
+        """How many months from January of that year on INTERVAL skips before it uses one."""
+        passed = (year - self._start.year) * 12 + 1 - self._start.month
+        return -passed % self._interval
 
 
 def bits_of(mask: int) -> Iterator[int]:
@@ -219,8 +222,7 @@ def _span(start: int, end: int) -> int:
 
 
 def _length_of(year: int) -> int:
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return 366 if is_leap else 365
+    return 365 + isleap(year)
 
 
 def _kind_of(year: int, first: int) -> YearKind:
@@ -298,7 +300,7 @@ def _nth_weekday(day: NthWeekday, start: int, end: int, first_weekday: int) -> i
 
 
 def _week_number_mask(parts: Parts, kind: YearKind) -> int:
-    """The days whose week, by the numbering of its own year, is one of those wanted."""
+    """The days in the wanted weeks. Each week has its number in the year that it belongs to."""
     first = _first_week(kind.first_weekday, parts.week_start)
     next_weekday = (kind.first_weekday + kind.length) % 7
     end = kind.length + _first_week(next_weekday, parts.week_start)

@@ -34,7 +34,7 @@ from rota.triggers.rrule_walls import choose
 _WEEK = 7 * DAY
 _CALENDAR_CYCLE = 146_097 * DAY
 _ALL_KINDS_OF_YEAR = 41 * 366 * DAY
-"""Each first weekday of a leap year and of another comes by in 40 years, across a century too."""
+"""In 40 years, leap years and other years begin on each weekday, across a century too."""
 
 _RULES_SETTLED = date(2100, 1, 1).toordinal() * DAY
 """From here on every zone of the IANA database repeats its year."""

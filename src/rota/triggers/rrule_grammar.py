@@ -24,7 +24,7 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _SHOWN_OF_TOO_LONG = 60
 _Value = TypeVar("_Value", int, NthWeekday)
 _FOLD = re.compile(r"\r?\n[ \t]")
-"""RFC 5545, 3.1: a long line goes on in the next one, after a space or a tab."""
+"""RFC 5545, 3.1: a long line continues in the next one, after a space or a tab."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SIGNED = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)

@@ -254,7 +254,7 @@ class Frame:
         return _whole_seconds(offset) if offset == shown.replace(fold=1).utcoffset() else None
 
     def plain_until(self, wall: int, offset: int) -> int:
-        """A wall time up to which the zone keeps the offset, in no gap and no fold."""
+        """Up to this wall time the zone keeps the offset, without a gap or a fold."""
         if self.is_fixed:
             return CALENDAR_END
         ends = self._ends_of(as_instant(wall - offset).year)
@@ -266,7 +266,7 @@ class Frame:
         return isinstance(self.zone, timezone)
 
     def stretch_at(self, at: int) -> tuple[int, int]:
-        """The offset, and an instant, two days later at most, up to which it stays the same."""
+        """The offset, and until when it is certain to stay the same: at most two days later."""
         offset, end = self.offset_at(at), at + LONGEST_SHIFT
         if self.offset_at(end) != offset:
             end = next(at for at, _, _ in self.transitions(at + 1, end + 1))

@@ -217,7 +217,7 @@ _DENSE = 8 * DAY
 _MOST_EMPTY_WINDOWS = 100
 """If all wall times of this many windows fall into gaps, the rule never occurs.
 
-Such wall times follow the rule of the gaps. Within this number, every kind of year comes by.
+Such wall times follow the rule of the gaps. Within these windows, every kind of year occurs.
 """
 
 Piece = tuple[int, int, int]
@@ -269,7 +269,7 @@ class WallSearch:
             yield wall - offset
 
     def _surely_counted(self, wall: int) -> int:
-        """A wall time up to which COUNT includes all; less than ``wall`` if that is not sure."""
+        """COUNT includes all wall times up to this one; less than ``wall`` if that is not sure."""
         count, start, later = self._count, self._frame.start_wall, wall + 366 * DAY
         if count is None:
             return CALENDAR_END

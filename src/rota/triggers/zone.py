@@ -133,7 +133,7 @@ def showings(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
 
 
 def transition_around(wall: datetime, zone: tzinfo) -> Transition | None:
-    """The transition in whose gap or fold ``wall`` lies; None where it happens exactly once."""
+    """The transition whose gap or fold contains ``wall``; None if ``wall`` happens exactly once."""
     first, second = showings(wall, zone)
     if first == second:
         return None

@@ -8,6 +8,7 @@ import pytest
 from rota.errors import CronCalculationError, InvalidCronExpressionError, InvalidInputError
 from rota.triggers import Trigger
 from rota.triggers.cron import CronTrigger, parse_cron, parse_stored_cron
+from rota.triggers.zone import Fold
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -154,3 +155,37 @@ def test_a_day_that_february_lacks_is_in_march_also_in_a_leap_year() -> None:
 def test_an_earlier_month_of_the_first_year_is_found() -> None:
     found = parse_cron("0 0 1 2 *").previous_at(datetime(1, 5, 15, tzinfo=UTC), UTC)
     assert found == datetime(1, 2, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("fold", "after_first", "at_second", "from_january", "from_december"),
+    [
+        ("both", "2026-10-25T01:30", "2026-10-25T00:30", "2026-10-25T00:30", "2026-10-25T01:30"),
+        ("first", "2027-10-25T00:30", "2026-10-25T00:30", "2026-10-25T00:30", "2026-10-25T00:30"),
+    ],
+)
+def test_a_yearly_time_within_a_fold_has_the_showings_that_the_rule_keeps(
+    fold: Fold, after_first: str, at_second: str, from_january: str, from_december: str
+) -> None:
+    """Its neighbours are a year away, so a search must look at the fold before it leaves."""
+    trigger = CronTrigger(parse_cron("30 1 25 10 *"), LONDON, fold=fold)
+    in_first_showing = datetime(2026, 10, 25, 0, 45, tzinfo=UTC)
+    in_second_showing = datetime(2026, 10, 25, 1, 15, tzinfo=UTC)
+    found = [
+        trigger.next_after(in_first_showing),
+        trigger.previous_at(in_second_showing),
+        trigger.next_after(datetime(2026, 1, 1, tzinfo=UTC)),
+        trigger.previous_at(datetime(2026, 12, 1, tzinfo=UTC)),
+    ]
+    expected = [after_first, at_second, from_january, from_december]
+    assert [f"{at:%Y-%m-%dT%H:%M}" for at in found if at] == expected
+
+
+def test_a_yearly_time_within_a_gap_is_skipped_or_moved_from_any_distance() -> None:
+    cron = parse_cron("30 1 29 3 *")
+    january, december = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+    skipping, moving = CronTrigger(cron, LONDON), CronTrigger(cron, LONDON, gap="shift")
+    assert skipping.next_after(january) == datetime(2027, 3, 29, 0, 30, tzinfo=UTC)
+    assert skipping.previous_at(december) == datetime(2025, 3, 29, 1, 30, tzinfo=UTC)
+    moved = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+    assert moving.next_after(january) == moving.previous_at(december) == moved

@@ -12,6 +12,7 @@ from rota.errors import CronCalculationError, NoOccurrenceError
 from rota.triggers.cron import parse_cron
 from rota.triggers.interval import Interval
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
+from rota.triggers.zone import Gap
 
 NEW_YORK = ZoneInfo("America/New_York")
 START = datetime.fromisoformat("2026-01-01T09:00")
@@ -164,3 +165,29 @@ def test_every_has_no_occurrence_outside_the_calendar(instant: datetime) -> None
             every.next_after(instant, UTC)
     else:
         assert every.next_after(instant, UTC).year == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [
+        ("FREQ=YEARLY;COUNT=1100", 3125),
+        ("FREQ=MONTHLY;COUNT=1700", 2167),
+        ("FREQ=WEEKLY;COUNT=1200", 2048),
+        ("FREQ=DAILY;COUNT=30000", 2108),
+    ],
+)
+def test_the_end_of_a_long_series_is_found_within_the_budget(text: str, year: int) -> None:
+    rule = a_rule(text)
+    last = rule.previous_at(datetime(9000, 1, 1, tzinfo=UTC))
+    assert last is not None
+    assert last.year == year
+    assert rule.next_after(last) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "gap"), [("FREQ=MONTHLY;COUNT=3000", "skip"), ("FREQ=YEARLY;COUNT=6900", "shift")]
+)
+def test_a_series_whose_end_costs_too_much_is_given_up(text: str, gap: Gap) -> None:
+    rule = parse_rrule(text, zone=NEW_YORK, start=START, gap=gap)
+    with pytest.raises(NoOccurrenceError, match="after 4000 steps"):
+        rule.next_after(datetime(9000, 1, 1, tzinfo=UTC))

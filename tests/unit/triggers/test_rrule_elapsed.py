@@ -284,3 +284,66 @@ def test_the_first_hit_is_the_first_one_of_all_steps(modulus: int) -> None:
         wanted = {(low + at) % modulus for at in range(length + 1)}
         hits = (k for k in range(modulus) if k * step % modulus in wanted)
         assert first_hit(step, modulus, low, low + length) == next(hits, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FREQ=HOURLY;INTERVAL=5000011;BYMONTH={','.join(map(str, range(1, 13)))}",
+        "FREQ=SECONDLY;INTERVAL=77440373;BYMINUTE=0,30;BYSECOND=0",
+        "FREQ=SECONDLY;INTERVAL=604799;BYMONTH=2;BYMONTHDAY=29;BYSECOND=7,37",
+    ],
+)
+def test_an_occurrence_more_than_a_century_away_is_found(text: str) -> None:
+    """These steps repeat neither with the week nor with the calendar, so a search goes on."""
+    start = datetime(2024, 2, 29, tzinfo=UTC)
+    rule = parse_rrule(text, zone=UTC, start=start)
+    step = rule.parts.interval * UNITS[rule.parts.frequency.name]
+    expected = next(
+        at
+        for passed in range(step, 10**12, step)
+        if _is_listed(at := start + timedelta(seconds=passed), rule.parts)
+    )
+    assert expected.year > 2200
+    assert rule.next_after(start) == expected
+
+
+def _is_listed(at: datetime, parts: Parts) -> bool:
+    listed = [
+        (at.month, parts.months),
+        (at.day, parts.month_days),
+        (at.minute, parts.minutes),
+        (at.second, parts.seconds),
+    ]
+    return all(shown in numbers for shown, numbers in listed if numbers)
+
+
+def test_hours_that_the_calendar_repeats_are_found_up_to_its_last_year() -> None:
+    start = datetime(2024, 2, 29, tzinfo=UTC)
+    rule = parse_rrule(
+        "FREQ=HOURLY;INTERVAL=24;BYMONTH=2;BYMONTHDAY=29;BYDAY=TH", zone=UTC, start=start
+    )
+    assert rule.next_after(start) == datetime(2052, 2, 29, tzinfo=UTC)
+    last = datetime(9996, 2, 29, tzinfo=UTC)
+    assert rule.next_after(datetime(9988, 3, 1, tzinfo=UTC)) == last
+    assert rule.previous_at(datetime(9998, 1, 1, tzinfo=UTC)) == last
+    assert rule.next_after(last) is None
+
+
+@pytest.mark.parametrize("change", ["2026-03-29T01:00", "2026-10-25T01:00"])
+def test_a_change_of_the_clocks_two_days_ahead_is_seen_to_the_second(change: str) -> None:
+    """A search looks 48 hours ahead at a time, so the change is put around the end of that."""
+    at = datetime.fromisoformat(change).replace(tzinfo=UTC)
+    hours = ",".join(str(hour) for hour in range(24) if hour not in {1, 2})
+    rule = parse_rrule(
+        f"FREQ=HOURLY;BYHOUR={hours};BYMINUTE=30",
+        zone=LONDON,
+        start=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    walk = Walk(f"FREQ=HOURLY;BYHOUR={hours};BYMINUTE=30", rule.start, LONDON)
+    expected = walk.occurrences(at - 3 * DAY, at + DAY, 60)
+    for seconds in range(-3, 4):
+        instant = at - 2 * DAY + timedelta(seconds=seconds)
+        assert list(rule.between(instant, at + DAY)) == [
+            each for each in expected if each > instant
+        ]

@@ -1,7 +1,7 @@
 """What a rule promises: answers, added and excluded dates, limits, equality."""
 
 import pickle
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ from rota.triggers import Trigger
 from rota.triggers.rrule import RecurrenceRule, parse_rrule
 from rota.triggers.rrule_parts import Budget, complete_parts
 from rota.triggers.rrule_walls import make_series
+from rota.triggers.zone import wall_time
 
 LONDON = ZoneInfo("Europe/London")
 START = datetime.fromisoformat("2024-01-01T09:00")
@@ -280,3 +281,62 @@ def test_a_list_has_what_one_question_after_the_other_finds(zone: Any, gap: Any,
             found.append(at)
             at = rule.next_after(at)
         assert list(rule.between(begin, end)) == found
+
+
+@pytest.mark.parametrize("interval", [*range(2, 41), 47, 48, 49, 119, 120, 121])
+@pytest.mark.parametrize("month", [1, 2, 6, 11, 12])
+def test_months_between_occurrences_are_as_many_as_the_interval(interval: int, month: int) -> None:
+    rule = _rule(f"FREQ=MONTHLY;INTERVAL={interval}", start=datetime(2024, month, 1, 9))  # noqa: DTZ001 - a wall time
+    months = [month - 1 + interval * number for number in range(6)]
+    found = [wall_time(at, LONDON) for at in rule.between(LONG_AGO, FAR, limit=6)]
+    expected = [datetime(2024 + each // 12, each % 12 + 1, 1, 9) for each in months]  # noqa: DTZ001 - wall times
+    assert found == [each for each in expected if each.year < FAR.year]
+
+
+class Nameless(tzinfo):
+    """London's time in a zone that cannot be a key."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return LONDON.utcoffset(None if moment is None else moment.replace(tzinfo=LONDON))
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return LONDON.dst(None if moment is None else moment.replace(tzinfo=LONDON))
+
+    def tzname(self, moment: datetime | None) -> str:  # noqa: ARG002 - given by tzinfo
+        return "nameless"
+
+    def fromutc(self, moment: datetime) -> datetime:
+        return LONDON.fromutc(moment.replace(tzinfo=LONDON)).replace(tzinfo=self)
+
+
+@pytest.mark.parametrize("text", ["FREQ=DAILY", "FREQ=HOURLY;BYHOUR=1;BYMONTH=3", "FREQ=YEARLY"])
+def test_a_zone_need_not_be_hashable(text: str) -> None:
+    own, usual = (parse_rrule(text, zone=zone, start=START) for zone in (Nameless(), LONDON))
+    assert list(own.between(LONG_AGO, FAR, limit=400)) == list(
+        usual.between(LONG_AGO, FAR, limit=400)
+    )
+
+
+@pytest.mark.parametrize("week_start", range(7))
+def test_positions_in_a_week_count_from_the_day_that_it_begins_with(week_start: int) -> None:
+    names = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+    rule = _rule(f"FREQ=WEEKLY;WKST={names[week_start]};BYDAY=MO,TH,SA;BYSETPOS=1")
+    first = min((0, 3, 5), key=lambda day: (day - week_start) % 7)
+    found = list(rule.between(FAR - timedelta(days=70), FAR))
+    assert len(found) == 10
+    assert {at.weekday() for at in found} == {first}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["FREQ=DAILY;BYHOUR=23;BYMINUTE=59;BYSECOND=59", "FREQ=HOURLY;BYMINUTE=59;BYSECOND=59"],
+)
+def test_the_last_second_that_a_rule_may_use_can_occur(text: str) -> None:
+    rule = parse_rrule(text, zone=UTC, start=START)
+    last, end = datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(9999, 6, 1, tzinfo=UTC)
+    assert rule.next_after(last - SECOND) == last
+    assert rule.previous_at(end) == last
+    assert list(rule.between(last - SECOND, end)) == [last]
+    assert rule.next_after(last) is None

@@ -1,7 +1,7 @@
 """Rules of days and more, at changes of the clocks, against a walk over every minute."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import product
 from zoneinfo import ZoneInfo
 
@@ -173,3 +173,33 @@ def test_a_rule_that_names_only_the_gap_of_each_year_ends() -> None:
         gap="skip",
     )
     assert rule.next_after(datetime(2024, 1, 1, tzinfo=UTC)) is None
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("seconds", ["0", "0,1", "0,1,2,3", "0,58,59"])
+def test_a_count_that_ends_within_a_gap_counts_what_the_gap_leaves(
+    count: int, seconds: str
+) -> None:
+    """London's clocks show no time from 01:00 to 02:00 on 31 March 2024."""
+    text = f"FREQ=DAILY;BYHOUR=0,1,2;BYMINUTE=59,0;BYSECOND={seconds}"
+    start = datetime.fromisoformat("2024-03-30T01:00")
+    first, last = datetime(2024, 3, 29, tzinfo=UTC), datetime(2024, 4, 9, tzinfo=UTC)
+    for more in (0, 6, 12):
+        counted = parse_rrule(f"{text};COUNT={count + more}", zone=LONDON, start=start, gap="skip")
+        endless = parse_rrule(text, zone=LONDON, start=start, gap="skip")
+        found = list(endless.between(first, last, limit=count + more))
+        assert len(found) == count + more
+        assert list(counted.between(first, last)) == found
+
+
+@pytest.mark.parametrize("gap", ["shift", "skip"])
+def test_a_count_over_a_century_leaves_out_what_gaps_make_vanish(gap: Gap) -> None:
+    """London's clocks go forward on the last Sunday of March, which is often the 31st."""
+    start = datetime.fromisoformat("2024-03-31T01:30")
+    rule = parse_rrule("FREQ=YEARLY;COUNT=100", zone=LONDON, start=start, gap=gap)
+    years = range(2024, 2200)
+    shown = [year for year in years if gap == "shift" or date(year, 3, 31).isoweekday() != 7]
+    last = rule.previous_at(datetime(2500, 1, 1, tzinfo=UTC))
+    assert last is not None
+    assert last.year == shown[99]
+    assert rule.next_after(last) is None

@@ -151,7 +151,7 @@ def test_years_that_were_worked_out_are_not_kept_without_end() -> None:
     days = MatchingDays(Parts(Frequency.YEARLY, interval=3), START)
     for year in range(2000, 3000):
         days.of_year(year)
-    assert len(days._years) <= 64
+        assert len(days._years) <= 64
 
 
 @pytest.mark.parametrize(

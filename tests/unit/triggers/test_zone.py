@@ -189,3 +189,45 @@ def test_offsets_that_are_equal_are_neither_a_gap_nor_a_fold() -> None:
     assert (AUTUMN.is_gap, AUTUMN.is_fold) == (False, True)
     level = Transition(SPRING.at, HOUR, HOUR)
     assert (level.is_gap, level.is_fold) == (False, False)
+
+
+class Brief(tzinfo):
+    """An hour ahead of UTC for ``length`` from ``begins`` on, and otherwise the same as UTC."""
+
+    def __init__(self, begins: datetime, length: timedelta) -> None:
+        self.begins = begins
+        self.length = length
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        assert moment is not None
+        wall = moment.replace(tzinfo=None)
+        last_wall = self.begins + self.length + HOUR
+        is_first_showing = not moment.fold or wall < last_wall - HOUR
+        is_ahead = self.begins + HOUR * (not moment.fold) <= wall < last_wall and is_first_showing
+        return HOUR if is_ahead else NO_OFFSET
+
+    def dst(self, moment: datetime | None) -> timedelta:  # noqa: ARG002 - given by tzinfo
+        return NO_OFFSET
+
+    def tzname(self, moment: datetime | None) -> str:  # noqa: ARG002 - given by tzinfo
+        return "brief"
+
+    def fromutc(self, moment: datetime) -> datetime:
+        at = moment.replace(tzinfo=None)
+        if self.begins <= at < self.begins + self.length:
+            return moment + HOUR
+        is_second = self.begins + self.length <= at < self.begins + self.length + HOUR
+        return moment.replace(fold=1) if is_second else moment
+
+
+@pytest.mark.parametrize("hours_before", range(1, 100))
+def test_an_offset_that_lasts_longer_than_48_hours_is_never_missed(hours_before: int) -> None:
+    begins, length = datetime(2026, 6, 10, 12), timedelta(hours=48, minutes=30)
+    first = begins.replace(tzinfo=UTC)
+    found = transitions_between(
+        first - hours_before * HOUR, first + timedelta(days=9), Brief(begins, length)
+    )
+    assert list(found) == [
+        Transition(first, NO_OFFSET, HOUR),
+        Transition(first + length, HOUR, NO_OFFSET),
+    ]

@@ -15,6 +15,7 @@ from tests.verification.mutation.plugin import (
     LONGEST_SECONDS,
     MISSED,
     NOTICED,
+    CachedResults,
     ChangedFunctions,
     ChangedModules,
     await_child,
@@ -23,6 +24,8 @@ from tests.verification.mutation.plugin import (
     limit_seconds,
 )
 from tests.verification.mutation.reaches import Reaches
+
+from rota.triggers.rrule_days import _month_starts
 
 SOURCE = """
 LIMIT: int = 3
@@ -57,6 +60,13 @@ def test_a_loaded_function_gets_its_change_and_loses_it_again() -> None:
     assert cpu.least_cpu_seconds(lambda: int, 9.0) is None
     functions.restore(changed)
     assert cpu.least_cpu_seconds(lambda: int, 9.0) < 9.0
+
+
+def test_cached_results_of_the_product_are_forgotten() -> None:
+    _month_starts(365)
+    assert _month_starts.cache_info().currsize
+    CachedResults().forget()
+    assert not _month_starts.cache_info().currsize
 
 
 def test_a_child_that_fails_or_dies_has_noticed() -> None:

@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 from collections.abc import Iterator
+from functools import _lru_cache_wrapper as CachedFunction  # noqa: N812 - it has no other name
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from mmap import mmap
@@ -96,6 +97,22 @@ class ChangedFunctions:
             function.__code__ = code
 
 
+class CachedResults:
+    """What functions of the product keep of earlier calls.
+
+    Without it, a change in such a function would go unnoticed, and so would all tests but the
+    first that reach it.
+    """
+
+    def __init__(self) -> None:
+        found = (each for each in gc.get_objects() if type(each) is CachedFunction)
+        self._functions = [each for each in found if each.__module__.startswith("rota.")]
+
+    def forget(self) -> None:
+        for function in self._functions:
+            function.cache_clear()
+
+
 class ChangedModules(MetaPathFinder):
     def __init__(self, module: str, number: int) -> None:
         self._module = module
@@ -118,11 +135,14 @@ class Recorder:
     def __init__(self, file: Path, folder: str) -> None:
         self._file = file
         self._seconds: dict[str, float] = {}
+        self._cached: CachedResults | None = None
         self._coverage = Coverage(data_file=None, source=[folder], config_file=False)
         self._coverage.start()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._cached = self._cached or CachedResults()
+        self._cached.forget()
         self._coverage.switch_context(item.nodeid)
         try:
             return (yield)
@@ -148,6 +168,7 @@ class Mutants:
         self._names = mutants.read_text().split()
         self._verdicts = verdicts
         self._passing: set[tuple[str, ...]] = set()
+        self._cached: CachedResults | None = None
         self._begun = mmap(-1, _COUNT.size)
         """How many tests the child has begun; the memory is shared with it."""
 
@@ -155,6 +176,7 @@ class Mutants:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """A child returns None, so that its tests are run and it ends as any run of tests."""
         functions = ChangedFunctions()
+        self._cached = CachedResults()
         for name in self._names:
             verdict = self._try(session, functions, name)
             if verdict is None:
@@ -198,6 +220,8 @@ class Mutants:
             return await_child(child)
         session.items = items
         enter_child()
+        if self._cached is not None:
+            self._cached.forget()
         return None
 
     def _choose(self, items: list[pytest.Item], file: str, number: int) -> list[pytest.Item] | None:
