@@ -199,7 +199,7 @@ class Worker:
         """Lease one batch of due jobs, run them, and return each as it was written.
 
         For tests, and for programs that are started again for every batch. It rescues no stalled
-        jobs.
+        jobs. What a store that is away does not take within seconds is left to other workers.
         """
         return self._run_batch(self._stop_count)
 
