@@ -169,7 +169,8 @@ class _Rows:
         """False if the statement changes nothing."""
         begun = monotonic()
         self._cursor.execute(statement, row)
-        self._recent_seconds += (monotonic() - begun - self._recent_seconds) / 8
+        taken = min(monotonic() - begun, 4 * QUICK_SECONDS)  # one very slow write says little
+        self._recent_seconds += (taken - self._recent_seconds) / 8
         return self._connection.changes() == 1
 
     def write_at_once(self, statement: str, row: Row) -> bool:
