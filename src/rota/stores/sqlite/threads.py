@@ -304,7 +304,7 @@ class Writer:
         await turn()
         if self._call_count != mine or self._is_busy:
             return False
-        with self._lock:
+        with self._lock:  # free: only a caller of ``write_here`` could have come in between
             try:
                 if self._is_closed or not self._rows.write_at_once(statement, row):
                     return False
