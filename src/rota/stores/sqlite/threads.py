@@ -169,7 +169,8 @@ class _Rows:
         """False if the statement changes nothing."""
         begun = monotonic()
         self._cursor.execute(statement, row)
-        self._recent_seconds += (monotonic() - begun - self._recent_seconds) / 8
+        taken = min(monotonic() - begun, 4 * QUICK_SECONDS)  # one very slow write says little
+        self._recent_seconds += (taken - self._recent_seconds) / 8
         return self._connection.changes() == 1
 
     def write_at_once(self, statement: str, row: Row) -> bool:
@@ -303,7 +304,7 @@ class Writer:
         await turn()
         if self._call_count != mine or self._is_busy:
             return False
-        with self._lock:
+        with self._lock:  # free: only a caller of ``write_here`` could have come in between
             try:
                 if self._is_closed or not self._rows.write_at_once(statement, row):
                     return False

@@ -12,6 +12,8 @@ from rota.errors import StoreClosedError, StoreUnavailableError
 from rota.stores.protocol import DocumentWrite, Reach
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.store import SqliteStore
+from rota.testing.builders import a_job
+from rota.testing.job_store_fixture import NOW
 
 New = Callable[..., DocumentWrite]
 
@@ -67,6 +69,7 @@ async def test_a_forked_child_is_refused(
         calls = (
             store.write_each([new("a")]),
             store.write_all([new("a")]),
+            store.insert([a_job()], NOW),
             store.read("tasks", ["a"]),
             anext(aiter(store.scan("tasks"))),
             store.close(),

@@ -126,6 +126,19 @@ async def test_where_writes_are_slow_the_thread_writes(
     assert commits[-1] == get_ident()
 
 
+@pytest.mark.parametrize(("slow_count", "is_in_loop"), [(1, True), (3, False)])
+async def test_slow_writes_in_a_row_count(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, slow_count: int, is_in_loop: bool
+) -> None:
+    times = iter([0.0, 60.0] * slow_count + [0.0] * 1_000)
+    monkeypatch.setattr(threads, "monotonic", lambda: next(times))
+    for _ in range(slow_count):
+        await insert(store)
+    commits = note_commits(store)
+    await insert(store)
+    assert (commits == [get_ident()]) is is_in_loop
+
+
 async def test_the_first_writes_to_a_file_are_not_known_to_be_quick(
     sqlite_settings: SqliteSettings,
 ) -> None:
