@@ -43,6 +43,9 @@ _REASONS = {
 MOST_BYTES_AT_ONCE = 4 << 20
 """A statement with many rows is divided: a server takes 16 MiB at once by default."""
 
+CLOSED_WITHIN = 10.0
+"""Seconds that a server may take for a goodbye."""
+
 _NAMES_AT = [*map(COLUMNS.index, ("tenant", "queue", "kind", "lease_worker"))]
 _KEYS = slice(COLUMNS.index("idempotency_key"), COLUMNS.index("occurrence") + 1)
 
@@ -173,7 +176,7 @@ class Session(ServerSession):
 
     async def close(self) -> None:
         with suppress(*self.driver_errors):
-            async with asyncio.timeout(self._answer_for):
+            async with asyncio.timeout(CLOSED_WITHIN):
                 await self._connection.ensure_closed()
         self.abandon()  # in case the server did not answer
 

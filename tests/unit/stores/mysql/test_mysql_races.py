@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from asyncmy.errors import OperationalError
 
-from rota.errors import StaleVersionError, StoreUnavailableError
+from rota.errors import DependencyCycleError, StaleVersionError, StoreUnavailableError
 from rota.jobs import Job, JobStatus, Succeeded, decide_outcome
 from rota.stores.mysql.connections import Session
 from rota.stores.mysql.store import MysqlStore
@@ -120,6 +120,24 @@ async def test_writers_that_lock_in_opposite_orders_all_finish(
         shared = [a_job(due_at=NOW, dependencies=(second.id, first.id)) for _ in range(20)]
         leased = await store.lease(take(limit=50), NOW)
         await store.apply([complete(job) for job in leased], NOW)
+
+
+async def test_two_amendments_never_close_a_cycle_together(
+    store: MysqlStore, elsewhere: MysqlStore
+) -> None:
+    """Neither locks a job that the other one writes."""
+    for _ in range(5):
+        roots = [a_job(due_at=NOW), a_job(due_at=NOW)]
+        first, second = (a_job(due_at=NOW, dependencies=(root.id,)) for root in roots)
+        after_first = a_job(due_at=NOW, dependencies=(first.id,))
+        after_second = a_job(due_at=NOW, dependencies=(second.id,))
+        await store.insert([*roots, first, second, after_first, after_second], NOW)
+        answers = await asyncio.gather(
+            store.amend("default", first.id, {"dependencies": [after_second.id]}, NOW),
+            elsewhere.amend("default", second.id, {"dependencies": [after_first.id]}, NOW),
+            return_exceptions=True,
+        )
+        assert Counter(type(answer) for answer in answers) == {Job: 1, DependencyCycleError: 1}
 
 
 async def test_a_cap_holds_however_many_lease_at_once(
