@@ -328,13 +328,14 @@ WHERE id = ANY ($1::uuid[]) AND is_awaited
 -- Completes jobs that are not awaited and whose leases are still held. The answer is NULL if all were;
 -- otherwise it lists the positions, from 1, of those that were.
 -- $1 ids with commas, which a client encodes in a fraction of the time that an array takes; $2 tokens,
--- $3 tenants, $4 due instants, $5 instants of the starts and $6 of the ends: each holds one value where
--- all jobs have the same; $7 results, or nothing if there is none; $8 channel. A job whose end others
--- listen for is notified in the same commit, as wakeups.py reads it; of too many, none is named.
+-- $3 tenants, $4 due instants, or nothing where all are those of the creation, $5 instants of the starts
+-- and $6 of the ends: each holds one value where all jobs have the same; $7 results, or nothing if there
+-- is none; $8 channel. A job whose end others listen for is notified in the same commit, as wakeups.py
+-- reads it; of too many, none is named.
 WITH ended AS (
     UPDATE rota.jobs AS job SET
         status = 'COMPLETED', loss_count = 0,
-        due_at = coalesce(wanted.due_at, ($4::timestamptz[])[1]),
+        due_at = coalesce(wanted.due_at, ($4::timestamptz[])[1], job.created_at),
         updated_at = coalesce(wanted.ended_at, ($6::timestamptz[])[1]),
         lease_taken_at = coalesce(wanted.started_at, ($5::timestamptz[])[1]), lease_until = NULL
     FROM unnest(
@@ -548,9 +549,11 @@ WITH attempts AS (
 DELETE FROM rota.jobs WHERE id = ANY ($1);
 
 -- name: leased_columns
--- What a lease returns of a job beside its id, in the order of rows.py. The caller knows the rest.
-    tenant, queue, priority, due_at, created_at, attempt_count, loss_count, last_token, last_error,
-    deferral, body
+-- What a lease returns of a job beside its id, in the order of rows.py. The caller knows the rest. The due
+-- instant is NULL where it is that of the creation, as mostly: a client takes as long to read an instant
+-- as for all other columns.
+    tenant, queue, priority, nullif(due_at, created_at) AS due_at, created_at, attempt_count,
+    loss_count, last_token, last_error, deferral, body
 
 -- name: can_run
 -- Whether a caller that runs the kinds and offers the labels of `choice` can run a job; NULL for any. A

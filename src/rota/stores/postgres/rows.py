@@ -250,15 +250,15 @@ def _decode_leased(row: Row, leases: Leases) -> Job:
         last_error, deferral, body,
     ) = row
     # fmt: on
-    lease = leases[token]
+    lease, created_at = leases[token], in_calendar(created_at)
     return Job(
         id=job_id,
         tenant=tenant,
         queue=queue,
         priority=priority,
         status=_RUNNING,
-        due_at=in_calendar(due_at),
-        created_at=in_calendar(created_at),
+        due_at=created_at if due_at is None else in_calendar(due_at),
+        created_at=created_at,
         updated_at=lease.taken_at,
         attempt_count=attempt_count,
         loss_count=loss_count,

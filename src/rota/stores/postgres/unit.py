@@ -409,12 +409,13 @@ async def _complete(statements: Statements, changes: Sequence[Change]) -> set[Jo
         return set()
     jobs = [change.job for change in changes]
     results = [change.result for change in changes]
+    are_due_when_created = all([job.due_at == job.created_at for job in jobs])  # noqa: C419 - faster
     ((positions, _),) = await statements.fetch(
         QUERIES.complete_jobs,
         ",".join([job.id for job in jobs]),
         once_if_same([change.expected_token for change in changes]),
         once_if_same([job.tenant for job in jobs]),
-        once_if_same([job.due_at for job in jobs]),
+        [] if are_due_when_created else once_if_same([job.due_at for job in jobs]),
         once_if_same([job.completion and job.completion.started_at for job in jobs]),
         once_if_same([job.updated_at for job in jobs]),
         [] if results.count(None) == len(results) else results,

@@ -9,7 +9,7 @@ import pytest
 
 from rota.clock.loop import in_flight
 from rota.errors import DamagedJobError
-from rota.jobs import Failed, Job, JobStatus, decide_outcome, order_jobs
+from rota.jobs import Failed, Job, JobStatus, decide_complete, decide_outcome, order_jobs
 from rota.stores.postgres import lease as leasing
 from rota.stores.postgres.address import PostgresSettings
 from rota.stores.postgres.connections import Session
@@ -280,3 +280,32 @@ async def test_listening_prepares_connections_and_leases_nothing(
                 assert placed(QUERIES.lease_in_turns, postgres_settings.schema) in known
                 assert placed(QUERIES.complete_jobs, postgres_settings.schema) in known
         assert await store.get("default", [job.id]) == {job.id: job}
+
+
+async def test_a_leased_job_is_due_when_it_was_whether_that_is_its_creation_or_not(
+    store: PostgresStore,
+) -> None:
+    hour_ago = NOW - timedelta(hours=1)
+    made = {"created_at": hour_ago, "updated_at": hour_ago}
+    waiting = [a_job(**made, due_at=hour_ago), a_job(**made, due_at=NOW - MINUTE)]
+    await store.insert(waiting, NOW)
+    leased = await store.lease(wanting(9), NOW)
+    assert {job.id: (job.created_at, job.due_at) for job in leased} == {
+        job.id: (job.created_at, job.due_at) for job in waiting
+    }
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_completion_writes_when_its_job_was_due_although_that_was_changed_meanwhile(
+    store: PostgresStore, other: Connection, *, is_alone: bool
+) -> None:
+    hour_ago = NOW - timedelta(hours=1)
+    made = {"created_at": hour_ago, "updated_at": hour_ago}
+    waiting = [a_job(**made, due_at=hour_ago)]
+    waiting += [] if is_alone else [a_job(**made, due_at=NOW - MINUTE)]
+    await store.insert(waiting, NOW)
+    changes = [decide_complete(job, NOW) for job in await store.lease(wanting(9), NOW)]
+    await other.execute("UPDATE jobs SET due_at = $1", NOW + MINUTE)
+    await store.apply(changes, NOW)
+    found = await store.get("default", ids(waiting))
+    assert found == {change.job_id: change.job for change in changes}
