@@ -402,7 +402,7 @@ class Reconciler:
 def _log_plan(plan: SchedulePlan) -> None:
     if plan.has_changes:
         changes = "; ".join(str(plan).splitlines())  # one line: a log escapes line breaks
-        _logger.info("The schedules of %s are reconciled: %s", plan.app, changes)
+        _logger.info("Schedules of %s: %s", plan.app, changes)
 
 
 def _log_standing_by(plan: SchedulePlan) -> None:

@@ -153,8 +153,7 @@ def list_kinds(*, session: TenantSession = HERE) -> None:
         rota kinds list
         rota kinds list --json
     """
-    listed = session.list_all("kinds")
-    session.print_items(listed, lambda it, _: _kind_row(it), noun="kind")
+    session.print_items((_read_kinds(session), None), lambda it, _: _kind_row(it), noun="kind")
 
 
 @kinds.command(name="show")
@@ -170,8 +169,7 @@ def show(
 
         rota kinds show http.request
     """
-    items, _ = session.list_all("kinds")
-    found = next((it for it in items if it["kind"] == kind), None)
+    found = next((it for it in _read_kinds(session) if it["kind"] == kind), None)
     if found is None:
         raise NotFoundError(
             f"the kind {kind} is not known; rota kinds list shows those that are",
@@ -186,6 +184,12 @@ def show(
             session.terminal.print_text(f"\n{title.capitalize()}, as JSON Schema:")
             for line in json.dumps(schema, indent=2).splitlines():
                 session.terminal.print_text(escape_json(line))
+
+
+def _read_kinds(session: TenantSession) -> list[Any]:
+    """All kinds, and whether a command that creates jobs checks their payloads."""
+    items: list[Any] = session.talk(lambda it: it.get("/kinds"))["items"]
+    return items
 
 
 def _kind_row(kind: dict[str, Any]) -> Row:

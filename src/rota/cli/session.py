@@ -65,13 +65,15 @@ class Target(NamedTuple):
                 {"address": self.url},
             )
 
-    def find_address(self) -> Any:
+    def find_address(self, *, checks_payloads: bool = False) -> Any:
         """The ``ServerAddress`` or ``StoreAddress`` that ``open_client`` takes."""
         from rota.client import ServerAddress, StoreAddress  # noqa: PLC0415 - loads an HTTP client
 
         if self.is_server:
             return ServerAddress(url=self.url, token=self.token)
-        return StoreAddress(url=self.url, tenant=self.tenant, who=name_user(), checks_payloads=True)
+        return StoreAddress(
+            url=self.url, tenant=self.tenant, who=name_user(), checks_payloads=checks_payloads
+        )
 
 
 @Parameter(name="*", group="Where")
@@ -150,7 +152,9 @@ class Session(Output):
         ending = "; there are more, see --limit" if has_more else ""
         self.terminal.print_text(f"{count_of(len(items), noun)}{ending}", "bold")
 
-    def talk(self, talk: Callable[[Any], Awaitable[Found]], *, makes: bool = False) -> Found:
+    def talk(
+        self, talk: Callable[[Any], Awaitable[Found]], *, makes: bool = False, reads: bool = False
+    ) -> Found:
         """Call ``talk`` with an open ``Client``, and return what it returns."""
         from rota.client import open_client  # noqa: PLC0415 - loads an HTTP client
 
@@ -159,7 +163,8 @@ class Session(Output):
             target.require()
 
         async def run() -> Found:
-            async with open_client(target.find_address(), self.terminal.clock) as client:
+            address = target.find_address(checks_payloads=not reads)
+            async with open_client(address, self.terminal.clock) as client:
                 try:
                     return await talk(client)
                 except RefusedError as error:
@@ -177,8 +182,10 @@ class Session(Output):
         query: Query | None = None,
         makes: bool = False,
     ) -> Any:
-        path = path_of(*steps)
-        return self.talk(lambda it: it.ask(method, path, query=query, body=body), makes=makes)
+        path, reads = path_of(*steps), method == "GET"
+        return self.talk(
+            lambda it: it.ask(method, path, query=query, body=body), makes=makes, reads=reads
+        )
 
     def get(self, *steps: str, query: Query | None = None) -> Any:
         return self.ask("GET", *steps, query=query)
@@ -195,7 +202,7 @@ class Session(Output):
     def collect(self, *steps: str, limit: int, query: Query | None = None) -> Listed:
         """The first ``limit`` items of a list, and the cursor of the next if there are more."""
         path = path_of(*steps)
-        items, cursor = self.talk(lambda it: it.collect(path, query, limit=limit))
+        items, cursor = self.talk(lambda it: it.collect(path, query, limit=limit), reads=True)
         return items, cursor
 
     def find_job(self, text: str, field: str = "ID") -> JobId:

@@ -63,6 +63,7 @@ def test_a_payload_is_checked_by_what_an_app_has_stored_about_its_kind(
     assert (refused.status, refused.err) == (2, f"error: {message}\n")
     assert rota("jobs", "list", "--json").document["items"] == []
     assert rota("jobs", "create", "report.send", "--payload", '{"day": "mon"}').status == 0
+    assert "Payload is checked        yes" in rota("kinds", "show", "report.send").out
 
 
 @pytest.mark.parametrize(
