@@ -347,3 +347,18 @@ def test_a_change_of_the_clocks_two_days_ahead_is_seen_to_the_second(change: str
         assert list(rule.between(instant, at + DAY)) == [
             each for each in expected if each > instant
         ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=SECONDLY;BYSECOND=5;BYSETPOS=2",
+        "FREQ=MINUTELY;BYSECOND=5;BYSETPOS=2",
+        "FREQ=HOURLY;BYMINUTE=5;BYSETPOS=-2",
+        "FREQ=HOURLY;BYMINUTE=5;BYSECOND=5;BYSETPOS=2",
+        "FREQ=HOURLY;BYMINUTE=5,6;BYSECOND=5,6;BYSETPOS=5",
+    ],
+)
+def test_a_position_that_no_period_can_fill_never_occurs(text: str) -> None:
+    rule = parse_rrule(text, zone=UTC, start=datetime.fromisoformat("2024-01-01"))
+    assert rule.next_after(datetime(2024, 1, 1, tzinfo=UTC)) is None
