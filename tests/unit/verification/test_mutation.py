@@ -1,6 +1,7 @@
 """The small mistakes that the tests of a package are to notice."""
 
 import ast
+import gc
 import os
 import resource
 import sys
@@ -64,6 +65,7 @@ def test_a_loaded_function_gets_its_change_and_loses_it_again() -> None:
 
 def test_cached_results_of_the_product_are_forgotten() -> None:
     _month_starts(365)
+    gc.freeze()
     assert _month_starts.cache_info().currsize
     CachedResults().forget()
     assert not _month_starts.cache_info().currsize
