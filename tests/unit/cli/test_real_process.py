@@ -46,6 +46,14 @@ def test_a_pipe_gets_plain_text() -> None:
     assert b"1  Fri 2027-03-26 09:00 +00:00  2027-03-26 09:00Z  9h\n" in done.stdout
 
 
+def test_python_m_rota_is_the_same_program() -> None:
+    module = [sys.executable, "-m", "rota", "cron", "next", "every day"]
+    done = subprocess.run(module, capture_output=True, check=False, timeout=60)
+    expected = start("cron", "next", "every day")
+    assert (done.returncode, done.stderr) == (expected.returncode, expected.stderr)
+    assert done.returncode != 0
+
+
 def test_characters_outside_the_encoding_are_escaped() -> None:
     gap = ("cron", "next", "30 1 * * *", "--zone", "Europe/London", "--from", "2027-03-28")
     done = start(*gap, PYTHONIOENCODING="ascii")
