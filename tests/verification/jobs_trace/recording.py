@@ -20,6 +20,7 @@ from tests.verification.jobs_trace.records import (
     DeleteCalled,
     ExtendAnswered,
     ExtendCalled,
+    Grant,
     InsertAnswered,
     InsertCalled,
     JobEntry,
@@ -41,6 +42,8 @@ from rota.stores.protocol import (
     Inserted,
     LeaseKeeper,
     LeaseRequest,
+    Parked,
+    ParkingStore,
     Pruned,
 )
 
@@ -169,6 +172,8 @@ class RecordingStore(RecordedJobs, PassedQuestions, PassedDocuments):
         self.reach = store.reach
         self._store = store
         self._scribe = scribe
+        if isinstance(store, ParkingStore):
+            self.park = self._park
 
     async def __aenter__(self) -> Self:
         return self
@@ -179,6 +184,73 @@ class RecordingStore(RecordedJobs, PassedQuestions, PassedDocuments):
     async def close(self) -> None:
         """Close the other store."""
         await self._store.close()
+
+    async def _park(
+        self, request: LeaseRequest, now: datetime, receive: Callable[[Job | None], None]
+    ) -> Parked | None:
+        """A parked worker asks for leases until it has left: each job that comes is an answer."""
+        leases = _ParkedLeases(request, now, self._scribe, receive)
+        parked = await self._store.park(request, now, leases.receive)
+        leases.parked = parked
+        if parked is None:
+            leases.end()
+        return None if parked is None else leases
+
+
+class _ParkedLeases:
+    """What a parked worker asks and is given, as calls of ``lease``.
+
+    There is always one call more than there are jobs. It stays without an answer if a job may have
+    been lost on the way.
+    """
+
+    parked: Parked
+
+    def __init__(
+        self,
+        request: LeaseRequest,
+        now: datetime,
+        scribe: Scribe,
+        receive: Callable[[Job | None], None],
+    ) -> None:
+        self._request = request
+        self._now = now
+        self._scribe = scribe
+        self._receive = receive
+        self._has_ended = False
+        self._ask()
+
+    def receive(self, job: Job | None) -> None:
+        if job is not None:  # else a job may be lost, and the call stays without an answer
+            self._answer((describe_grant(job),))
+        self._ask()
+        self._receive(job)
+
+    @property
+    def is_over(self) -> bool:
+        if self.parked.is_over:
+            self.end()
+        return self.parked.is_over
+
+    def leave(self) -> None:
+        self.parked.leave()
+
+    async def left(self, seconds: float) -> None:
+        await self.parked.left(seconds)
+        self.end()
+
+    def end(self) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._answer(())
+
+    def _ask(self) -> None:
+        self._call = self._scribe.next_call()
+        worker = self._request.worker
+        self._scribe.write(LeaseCalled, call=self._call, worker=worker, now=self._now)
+
+    def _answer(self, grants: tuple[Grant, ...]) -> None:
+        self._scribe.write(LeaseAnswered, call=self._call, grants=grants)
 
 
 class _RecordedKeeper:
