@@ -187,7 +187,7 @@ async def test_a_write_in_doubt_after_some_parts_is_reported_as_such(
         return await run_script(script, arguments)
 
     monkeypatch.setattr(store._database.connections, "run_script", fail_once)
-    with pytest.raises(StoreUnavailableError, match="no server listens") as caught:
+    with pytest.raises(StoreUnavailableError, match="is not available") as caught:
         await store.apply(changes, NOW)
     assert caught.value.details["outcome"] == "unknown"
     await asyncio.to_thread(own_redis.start)

@@ -107,7 +107,7 @@ class CachedResults:
     def __init__(self) -> None:
         gc.unfreeze()
         found = (each for each in gc.get_objects() if type(each) is CachedFunction)
-        self._functions = [each for each in found if each.__module__.startswith("rota.")]
+        self._functions = [each for each in found if str(each.__module__).startswith("rota.")]
 
     def forget(self) -> None:
         for function in self._functions:
