@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from rota.clock.protocol import keeps_real_time
 from rota.errors import RotaError, StoreError
 from rota.jobs import Job
 from rota.policy.watch import RENEW_AFTER
@@ -24,7 +23,7 @@ Hold = Callable[[Sequence[Job], datetime], Sequence[Attempt]]
 
 
 class Parking:
-    """Parks a worker with its store, if the store can do that.
+    """Parks a worker with its store, by the machine's time.
 
     A job that is given goes to the executor at once, without a lease and its turns of the event
     loop. But limits may have been set since the last lease. If they were read too long ago they are
@@ -36,14 +35,15 @@ class Parking:
 
     def __init__(
         self,
+        store: ParkingStore,
         resources: Resources,
         flow: Flow,
         executor: Executor,
+        *,
         hold: Hold,
         unanswered: Callable[[datetime], None],
     ) -> None:
-        store = resources.store
-        self._store = store if isinstance(store, ParkingStore) else None
+        self._store = store
         self._resources = resources
         self._flow = flow
         self._executor = executor
@@ -56,10 +56,9 @@ class Parking:
     @asynccontextmanager
     async def parked(self, request: LeaseRequest) -> AsyncIterator[None]:
         """Be given jobs while the context lasts, and a moment longer."""
-        clock, parked = self._resources.clock, None
-        has_left = self._parked is None or self._parked.is_over
-        if self._store is not None and has_left and keeps_real_time(clock):
-            now = clock.now()
+        parked = None
+        if self._parked is None or self._parked.is_over:
+            now = self._resources.clock.now()
             receive = partial(self._receive, request, now + request.lease_for)
             with suppress(StoreError):
                 parked = self._parked = await self._store.park(request, now, receive)

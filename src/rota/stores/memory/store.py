@@ -290,7 +290,7 @@ class MemoryStore(DocumentVerbs, EditVerbs):
             self._tables.commit(writes)
             self._version += 1
         self._wakeups.ring_partitions(writes.ready_partitions())
-        if self._wakeups.awaits_ends:
+        if self._wakeups.awaited:
             self._wakeups.ring_ends(writes.ended_jobs())
         return answer
 

@@ -105,13 +105,13 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         row = encode_job(job, to_utc(now, "now"))
         if not self._writer.write_here(QUERIES.insert_job, row):
             return False
-        if self._wakeups.is_heard:
+        if self._wakeups.listeners:
             with suppress(RuntimeError):  # the loop was closed, and its listeners with it
                 self._loop.call_soon_threadsafe(self._ring_for, job)
         return True
 
     def _ring_for(self, job: Job) -> None:
-        if self._wakeups.is_heard:
+        if self._wakeups.listeners:
             self._wakeups.ring_at([(job.queue, job.tenant)])
 
     async def insert_within(
@@ -151,7 +151,7 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     def _is_idle(self, request: LeaseRequest, now: datetime) -> bool:
         """Whether nothing is due, as far as is known without touching the file."""
-        if not self._due_cache:
+        if not self._due_cache.found:
             return False
         choice = make_choice(request.queues, request.tenants)
         return self._due_cache.find(self._reader.read_version(), choice, now) is not None
@@ -235,6 +235,9 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         one_row: OneRow[Committed[Answer]] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-        notify = self._wakeups.ring
-        committed = await self._open_writer().run(work, write_count, notify, one_row)
+        committed = await self._open_writer().run(work, write_count, self._ring, one_row)
         return committed.answer
+
+    def _ring(self, committed: Committed[Any]) -> None:
+        if self._wakeups.listeners or self._wakeups.awaited:
+            self._wakeups.ring(committed)
