@@ -11,7 +11,6 @@ import apsw
 from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job, JobId
 from rota.stores.kernel.limits import counts_running
-from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SqlVerbs, Work
 from rota.stores.protocol import (
@@ -28,7 +27,7 @@ from rota.stores.protocol import (
     check_name,
     checked,
 )
-from rota.stores.rows import encode_job, is_plain
+from rota.stores.rows import encode_job, is_plain, made_ready
 from rota.stores.sqlite import documents
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_all, apply_each, create_documents
@@ -37,13 +36,7 @@ from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.read import DueCache, NextDue, Reads, make_choice
 from rota.stores.sqlite.session import Session, finish
 from rota.stores.sqlite.threads import OneRow, OpenFile, Reader, Writer
-from rota.stores.sqlite.unit import (
-    Submitted,
-    all_inserted,
-    apply_changes,
-    commit_plan,
-    insert_jobs,
-)
+from rota.stores.sqlite.unit import apply_changes, commit_plan, insert_jobs
 from rota.stores.wakeups import Wakeups
 
 Answer = TypeVar("Answer")
@@ -84,17 +77,19 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
-        submitted, one_row = Submitted.of(jobs, to_utc(now, "now")), None
-        writer, is_native = self._open_writer(), self.uses_native_paths
-        if is_native and len(submitted.jobs) == 1 and is_plain(submitted.jobs[0]):
-            (job,), (row,) = submitted.jobs, submitted.rows
+        now, ready = to_utc(now, "now"), made_ready(jobs)
+        rows = [encode_job(job, now) for job in ready]  # the caller may change a payload later
+        writer, is_native, one_row = self._open_writer(), self.uses_native_paths, None
+        if is_native and len(ready) == 1 and is_plain(ready[0]):
+            (job,), (row,) = ready, rows
             if await writer.write_in_turn(QUERIES.insert_job, row):
                 self._ring_for(job)
                 return [Inserted(job)]
-            one_row = OneRow(QUERIES.insert_job, row, all_inserted(submitted.jobs))
+            committed = Committed([Inserted(job)], {(job.tenant, job.queue)})
+            one_row = OneRow(QUERIES.insert_job, row, committed)
         return await self._commit(
-            lambda connection: insert_jobs(connection, submitted, is_native=is_native),
-            len(submitted.jobs),
+            lambda connection: insert_jobs(connection, ready, rows, now, is_native=is_native),
+            len(ready),
             one_row,
         )
 
@@ -122,11 +117,10 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         The connection is used at once, in the caller's thread. Listeners are not woken: SQLite does
         not report the commits of others. ``read_version`` shows them.
         """
-        submitted = Submitted.of(jobs, to_utc(now, "now"))
+        now, ready, is_native = to_utc(now, "now"), made_ready(jobs), self.uses_native_paths
+        rows = [encode_job(job, now) for job in ready]
         with self._joined(connection) as joined:
-            return insert_jobs(
-                joined.connection, submitted, is_native=self.uses_native_paths
-            ).answer
+            return insert_jobs(joined.connection, ready, rows, now, is_native=is_native).answer
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """See ``JobStore.lease``.
@@ -173,7 +167,6 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """See ``JobStore.apply``."""
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
-        check_paths(decided)
         return await self._commit(
             lambda connection: apply_changes(connection, decided, now, is_native=is_native),
             len(decided),
