@@ -242,13 +242,17 @@ async def test_a_keeper_is_made_for_the_first_beat_and_by_the_thread_that_beats(
     shop = Workshop()
     loop, keeper, is_held = asyncio.get_running_loop(), shop.hooked.make_keeper(), asyncio.Event()
     made_in: list[str] = []
+    beat_count = 0
 
     class Watched:
         def __init__(self) -> None:
             made_in.append(threading.current_thread().name)
 
         def extend(self, held: list[HeldLease], until: datetime, now: datetime) -> list[bool]:
-            loop.call_soon_threadsafe(is_held.set)
+            nonlocal beat_count
+            beat_count += 1
+            if beat_count == 2:
+                loop.call_soon_threadsafe(is_held.set)
             return keeper.extend(held, until, now)
 
         def close(self) -> None:
