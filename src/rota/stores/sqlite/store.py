@@ -27,7 +27,7 @@ from rota.stores.protocol import (
     check_name,
     checked,
 )
-from rota.stores.rows import encode_job, is_plain, made_ready
+from rota.stores.rows import encode_job, made_ready
 from rota.stores.sqlite import documents
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_all, apply_each, create_documents
@@ -80,13 +80,13 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         now, ready = to_utc(now, "now"), made_ready(jobs)
         rows = [encode_job(job, now) for job in ready]  # the caller may change a payload later
         writer, is_native, one_row = self._open_writer(), self.uses_native_paths, None
-        if is_native and len(ready) == 1 and is_plain(ready[0]):
+        if is_native and len(ready) == 1 and not ready[0].dependencies:
             (job,), (row,) = ready, rows
+            created = Committed([Inserted(job)], {(job.tenant, job.queue)})
             if await writer.write_in_turn(QUERIES.insert_job, row):
-                self._ring_for(job)
-                return [Inserted(job)]
-            committed = Committed([Inserted(job)], {(job.tenant, job.queue)})
-            one_row = OneRow(QUERIES.insert_job, row, committed)
+                self._ring(created)
+                return created.answer
+            one_row = OneRow(QUERIES.insert_job, row, created)
         return await self._commit(
             lambda connection: insert_jobs(connection, ready, rows, now, is_native=is_native),
             len(ready),
@@ -95,19 +95,16 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     def insert_here(self, job: Job, now: datetime) -> bool:
         """See ``BlockingStore.insert_here``."""
-        if not (self.uses_native_paths and is_plain(job)):
+        if job.dependencies or not self.uses_native_paths:
             return False
-        row = encode_job(job, to_utc(now, "now"))
-        if not self._writer.write_here(QUERIES.insert_job, row):
+        (ready,) = made_ready([job])
+        if not self._writer.write_here(QUERIES.insert_job, encode_job(ready, to_utc(now, "now"))):
             return False
         if self._wakeups.listeners:
+            created = Committed(None, {(job.tenant, job.queue)})
             with suppress(RuntimeError):  # the loop was closed, and its listeners with it
-                self._loop.call_soon_threadsafe(self._ring_for, job)
+                self._loop.call_soon_threadsafe(self._ring, created)
         return True
-
-    def _ring_for(self, job: Job) -> None:
-        if self._wakeups.listeners:
-            self._wakeups.ring_at([(job.queue, job.tenant)])
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime
