@@ -19,7 +19,7 @@ from rota.worker.settings import Resources
 LEFT_WITHIN = 2.0
 """Seconds that the store may take to answer a withdrawal at the end."""
 
-Hold = Callable[[Sequence[Job], datetime], Sequence[Attempt]]
+Hold = Callable[[Job | None, datetime], Sequence[Attempt]]
 
 
 class Parking:
@@ -29,8 +29,7 @@ class Parking:
     loop. But limits may have been set since the last lease. If they were read too long ago they are
     read again first, and a job that they concern is handed back, to be leased under them.
 
-    ``hold`` notes that jobs are leased until then, and ``unanswered`` gets the ends of leases of
-    which it is not known what was leased.
+    ``hold`` notes that a job is leased until then; None if it is not known which.
     """
 
     def __init__(
@@ -39,16 +38,13 @@ class Parking:
         resources: Resources,
         flow: Flow,
         executor: Executor,
-        *,
         hold: Hold,
-        unanswered: Callable[[datetime], None],
     ) -> None:
         self._store = store
         self._resources = resources
         self._flow = flow
         self._executor = executor
         self._hold = hold
-        self._unanswered = unanswered
         self._parked: Parked | None = None
         self._is_stopping = False
         self._tasks: set[Task[None]] = set()
@@ -85,10 +81,9 @@ class Parking:
             await asyncio.wait(self._tasks)
 
     def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
-        if job is None:
-            self._unanswered(until)
+        attempts, resources = self._hold(job, until), self._resources
+        if not attempts:
             return
-        attempts, resources = self._hold([job], until), self._resources
         now = resources.clock.now()
         if self._is_stopping:
             self._hand_back(attempts)

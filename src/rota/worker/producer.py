@@ -94,14 +94,7 @@ class Producer:
         self._parking: Parking | None = None
         store = resources.store
         if isinstance(store, ParkingStore) and keeps_real_time(resources.clock):
-            self._parking = Parking(
-                store,
-                resources,
-                flow,
-                executor,
-                hold=self._hold,
-                unanswered=self.unanswered.append,
-            )
+            self._parking = Parking(store, resources, flow, executor, self._hold_given)
 
     async def run(self) -> None:
         """Lease until stopped."""
@@ -214,6 +207,13 @@ class Producer:
             if resources.events.wants(JobsLeased):
                 resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
         return attempts
+
+    def _hold_given(self, job: Job | None, until: datetime) -> list[Attempt]:
+        """Note that the store has given this job, or one that is not known."""
+        if job is None:
+            self.unanswered.append(until)
+            return []
+        return self._hold([job], until)
 
     async def _pass_on(self, jobs: Sequence[Job], until: datetime) -> None:
         resources, flow = self._resources, self._flow
