@@ -431,7 +431,7 @@ class JobStore(Protocol):
         ...
 
     def make_keeper(self) -> LeaseKeeper:
-        """A lease keeper for a thread other than the event loop's."""
+        """A lease keeper for a thread other than the event loop's. Any thread may call this."""
         ...
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:

@@ -111,11 +111,6 @@ def encode_ids(names: Iterable[str]) -> str:
     return _encode(list(names)).decode()
 
 
-def is_plain(job: Job) -> bool:
-    """Whether a new job is READY and depends on no other."""
-    return job.status is JobStatus.READY and not job.dependencies
-
-
 def made_ready(jobs: Iterable[Job]) -> list[Job]:
     """The jobs as a native path stores them: without dependencies a job is READY."""
     return [

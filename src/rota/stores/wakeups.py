@@ -31,8 +31,10 @@ class Wakeups:
     """
 
     def __init__(self) -> None:
-        self._listeners: dict[_Listener, None] = {}
-        self._by_job: dict[JobId, dict[_Bell, None]] = {}
+        self.listeners: dict[_Listener, None] = {}
+        """Who listens for jobs to lease. Any thread may ask whether there is one."""
+        self.awaited: dict[JobId, dict[_Bell, None]] = {}
+        """Who listens for the end of which job."""
         self._bells: dict[_Bell, None] = {}
 
     @asynccontextmanager
@@ -43,11 +45,11 @@ class Wakeups:
         check_choice(queues, "queues")
         check_choice(tenants, "tenants")
         listener = _Listener(queues, tenants)
-        self._listeners[listener] = None
+        self.listeners[listener] = None
         try:
             yield listener
         finally:
-            self._listeners.pop(listener, None)
+            self.listeners.pop(listener, None)
 
     @asynccontextmanager
     async def listen_for_end(self, job_ids: Collection[JobId]) -> AsyncIterator["_Bell"]:
@@ -56,7 +58,7 @@ class Wakeups:
         bell, wanted = _Bell(), dict.fromkeys(job_ids)
         self._bells[bell] = None
         for job_id in wanted:
-            self._by_job.setdefault(job_id, {})[bell] = None
+            self.awaited.setdefault(job_id, {})[bell] = None
         try:
             yield bell
         finally:
@@ -64,19 +66,9 @@ class Wakeups:
             for job_id in wanted:
                 self._leave(job_id, bell)
 
-    @property
-    def is_heard(self) -> bool:
-        """Whether anyone listens for jobs to lease. Any thread may ask."""
-        return bool(self._listeners)
-
-    @property
-    def awaits_ends(self) -> bool:
-        """Whether anyone listens for the end of a job."""
-        return bool(self._by_job)
-
     def ring(self, committed: Committed[Any]) -> None:
         """There may be jobs to lease, and jobs have ended, as this commit says."""
-        if self._listeners:
+        if self.listeners:
             self.ring_partitions(committed.ready)
         self.ring_ends(committed.ended)
 
@@ -87,32 +79,32 @@ class Wakeups:
     def ring_at(self, places: Iterable[Place]) -> None:
         """There may be jobs to lease in these places."""
         named = list(places)
-        for listener in self._listeners:
+        for listener in self.listeners:
             if any(listener.cares(queue, tenant) for queue, tenant in named):
                 listener.wake()
 
     def ring_ends(self, job_ids: Iterable[JobId]) -> None:
         """These jobs have ended, or are gone."""
-        if self._by_job:
+        if self.awaited:
             for job_id in job_ids:
-                for bell in self._by_job.get(job_id, ()):
+                for bell in self.awaited.get(job_id, ()):
                     bell.wake()
 
     def ring_everywhere(self) -> None:
         """There may be jobs to lease in any partition, and any job may have ended."""
-        for bell in (*self._listeners, *self._bells):
+        for bell in (*self.listeners, *self._bells):
             bell.wake()
 
     def close(self) -> None:
         """End all waits with StoreClosedError; nothing rings any more."""
-        for bell in (*self._listeners, *self._bells):
+        for bell in (*self.listeners, *self._bells):
             bell.end()
 
     def _leave(self, job_id: JobId, bell: "_Bell") -> None:
-        bells = self._by_job[job_id]
+        bells = self.awaited[job_id]
         bells.pop(bell, None)
         if not bells:
-            del self._by_job[job_id]
+            del self.awaited[job_id]
 
 
 class EndsPoller:

@@ -434,14 +434,13 @@ class ExpiryContract(JobStoreFixture):
         expect(await jobs.extend([unknown], NOW + MINUTE, NOW), [False])
 
     async def test_a_keeper_extends_leases_from_another_thread(self, jobs: JobStore) -> None:
-        """The event loop does not turn while it does: the thread is waited for with a join."""
+        """And the thread makes it. The event loop does not turn: it waits with a join."""
         kept, deleted = await start(jobs, [a_job() for _ in range(2)])
         await jobs.delete("default", deleted.id)
-        keeper = jobs.make_keeper()
         answers: list[list[bool]] = []
 
         def extend_twice() -> None:
-            held = [_held(kept), _held(deleted)]
+            keeper, held = jobs.make_keeper(), [_held(kept), _held(deleted)]
             answers.extend(keeper.extend(held, NOW + each * MINUTE, NOW) for each in (5, 2))
             keeper.close()
             keeper.close()

@@ -58,6 +58,7 @@ class Heartbeat:
         self._flow = flow
         self._executor = executor
         self._stopped = Event()
+        self._keeper: LeaseKeeper | None = None
         self._watch: asyncio.Task[None] | None = None
         self._watched_until = END_OF_TIME
         self._interval = min(resources.settings.lease_for / 4, LONGEST_INTERVAL)
@@ -66,7 +67,7 @@ class Heartbeat:
         """Beat until cancelled."""
         try:
             if keeps_real_time(self._resources.clock):
-                await self._run_thread(self._resources.store.make_keeper())
+                await self._run_thread()
             else:
                 await self._keep_beating()
         finally:
@@ -82,11 +83,11 @@ class Heartbeat:
             self._watched_until = until
             self._watch = asyncio.create_task(self._watch_leases(), name="rota lease watch")
 
-    async def _run_thread(self, keeper: LeaseKeeper) -> None:
+    async def _run_thread(self) -> None:
         """Let a thread beat until cancelled; then wait a moment for it to end."""
         loop = asyncio.get_running_loop()
         ended: Future[None] = loop.create_future()
-        thread = Thread(target=self._serve, args=(keeper, loop, ended), name="rota-heartbeat")
+        thread = Thread(target=self._serve, args=(loop, ended), name="rota-heartbeat")
         thread.daemon = True
         thread.start()
         try:
@@ -97,29 +98,32 @@ class Heartbeat:
             if ended.done():
                 ended.result()
 
-    def _serve(self, keeper: LeaseKeeper, loop: AbstractEventLoop, ended: "Future[None]") -> None:
+    def _serve(self, loop: AbstractEventLoop, ended: "Future[None]") -> None:
         """The thread. It ends when stopped, and when the loop is closed."""
         error, pause = None, self._interval
         try:
             while not self._stopped.wait(pause.total_seconds()):
-                pause = self._beat_in_thread(keeper, loop)
+                pause = self._beat_in_thread(loop)
         except BaseException as raised:  # noqa: BLE001 - raised again where run() is awaited
             error = raised
         finally:
-            keeper.close()
+            if self._keeper is not None:
+                self._keeper.close()
         with suppress(RuntimeError):  # the loop is closed
             if error is None:
                 loop.call_soon_threadsafe(ended.set_result, None)
             else:
                 loop.call_soon_threadsafe(ended.set_exception, error)
 
-    def _beat_in_thread(self, keeper: LeaseKeeper, loop: AbstractEventLoop) -> timedelta:
+    def _beat_in_thread(self, loop: AbstractEventLoop) -> timedelta:
         beat = self._begin()
         if not beat.leases:
             return self._interval
         answer: Sequence[bool] | StoreError
         try:
-            answer = keeper.extend(beat.leases, beat.until, beat.now)
+            if self._keeper is None:  # most batches end before the first beat
+                self._keeper = self._resources.store.make_keeper()
+            answer = self._keeper.extend(beat.leases, beat.until, beat.now)
             beat.note_kept(answer)
         except StoreClosedError:
             raise

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from rota.clock.protocol import keeps_real_time
 from rota.errors import RotaError, StoreError
 from rota.jobs import Job
 from rota.policy.watch import RENEW_AFTER
@@ -20,35 +19,32 @@ from rota.worker.settings import Resources
 LEFT_WITHIN = 2.0
 """Seconds that the store may take to answer a withdrawal at the end."""
 
-Hold = Callable[[Sequence[Job], datetime], Sequence[Attempt]]
+Hold = Callable[[Job | None, datetime], Sequence[Attempt]]
 
 
 class Parking:
-    """Parks a worker with its store, if the store can do that.
+    """Parks a worker with its store, by the machine's time.
 
     A job that is given goes to the executor at once, without a lease and its turns of the event
     loop. But limits may have been set since the last lease. If they were read too long ago they are
     read again first, and a job that they concern is handed back, to be leased under them.
 
-    ``hold`` notes that jobs are leased until then, and ``unanswered`` gets the ends of leases of
-    which it is not known what was leased.
+    ``hold`` notes that a job is leased until then; None if it is not known which.
     """
 
     def __init__(
         self,
+        store: ParkingStore,
         resources: Resources,
         flow: Flow,
         executor: Executor,
         hold: Hold,
-        unanswered: Callable[[datetime], None],
     ) -> None:
-        store = resources.store
-        self._store = store if isinstance(store, ParkingStore) else None
+        self._store = store
         self._resources = resources
         self._flow = flow
         self._executor = executor
         self._hold = hold
-        self._unanswered = unanswered
         self._parked: Parked | None = None
         self._is_stopping = False
         self._tasks: set[Task[None]] = set()
@@ -56,10 +52,9 @@ class Parking:
     @asynccontextmanager
     async def parked(self, request: LeaseRequest) -> AsyncIterator[None]:
         """Be given jobs while the context lasts, and a moment longer."""
-        clock, parked = self._resources.clock, None
-        has_left = self._parked is None or self._parked.is_over
-        if self._store is not None and has_left and keeps_real_time(clock):
-            now = clock.now()
+        parked = None
+        if self._parked is None or self._parked.is_over:
+            now = self._resources.clock.now()
             receive = partial(self._receive, request, now + request.lease_for)
             with suppress(StoreError):
                 parked = self._parked = await self._store.park(request, now, receive)
@@ -86,10 +81,9 @@ class Parking:
             await asyncio.wait(self._tasks)
 
     def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
-        if job is None:
-            self._unanswered(until)
+        attempts, resources = self._hold(job, until), self._resources
+        if not attempts:
             return
-        attempts, resources = self._hold([job], until), self._resources
         now = resources.clock.now()
         if self._is_stopping:
             self._hand_back(attempts)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from rota.clock.protocol import keeps_real_time
 from rota.errors import RotaError, StoreClosedError, StoreError
 from rota.events import JobsLeased
 from rota.fleet.outage import StoreRetry
 from rota.jobs import Job, begin_beside
 from rota.policy.watch import LeasedUnderLimits
-from rota.stores.protocol import LeaseRequest
+from rota.stores.protocol import LeaseRequest, ParkingStore
 from rota.worker.attempts import Attempt, Flow, Stage
 from rota.worker.context import CancelReason
 from rota.worker.executor import Executor
@@ -90,7 +91,10 @@ class Producer:
         now = resources.clock.now()
         self._last = LastLease(now, now, resources.settings.batch)
         self._stopping = asyncio.Event()
-        self._parking = Parking(resources, flow, executor, self._hold, self.unanswered.append)
+        self._parking: Parking | None = None
+        store = resources.store
+        if isinstance(store, ParkingStore) and keeps_real_time(resources.clock):
+            self._parking = Parking(store, resources, flow, executor, self._hold_given)
 
     async def run(self) -> None:
         """Lease until stopped."""
@@ -120,12 +124,13 @@ class Producer:
                 await self._rest(rest, limit - found_count)
             else:
                 await rest.refresh_ahead()
-        await self._parking.close()
+        if self._parking is not None:
+            await self._parking.close()
 
     async def _rest(self, rest: Rest, free_count: int) -> None:
         """Rest; meanwhile the store may give jobs that are inserted, unless there are limits."""
         result, found_at = self._last.result, self._last.found_at
-        if result.is_limited or free_count <= 0:
+        if self._parking is None or result.is_limited or free_count <= 0:
             await rest.rest(result, found_at)
             return
         async with self._parking.parked(self._make_request(free_count)):
@@ -137,7 +142,8 @@ class Producer:
         What the store is about to hand out is handed back when it arrives.
         """
         self._stopping.set()
-        self._parking.stop()
+        if self._parking is not None:
+            self._parking.stop()
         self._flow.called.set()
         self._flow.changed.set()
         self._executor.hand_back_ready()
@@ -201,6 +207,13 @@ class Producer:
             if resources.events.wants(JobsLeased):
                 resources.events.emit(JobsLeased(worker=resources.name, count=len(jobs)))
         return attempts
+
+    def _hold_given(self, job: Job | None, until: datetime) -> list[Attempt]:
+        """Note that the store has given this job, or one that is not known."""
+        if job is None:
+            self.unanswered.append(until)
+            return []
+        return self._hold([job], until)
 
     async def _pass_on(self, jobs: Sequence[Job], until: datetime) -> None:
         resources, flow = self._resources, self._flow

@@ -345,7 +345,7 @@ class _Run:
                 lambda: (
                     bool(flow.held)
                     and not self._stop_count
-                    and (flow.is_busy or not completer.is_held_up)
+                    and (not completer.is_held_up or flow.is_busy)
                 )
             )
             if self._stop_count:

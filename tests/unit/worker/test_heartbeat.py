@@ -238,6 +238,41 @@ async def test_by_the_machines_time_a_thread_keeps_the_leases() -> None:
     assert (await shop.look(job)).status is JobStatus.COMPLETED
 
 
+async def test_a_keeper_is_made_for_the_first_beat_and_by_the_thread_that_beats() -> None:
+    shop = Workshop()
+    loop, keeper, is_held = asyncio.get_running_loop(), shop.hooked.make_keeper(), asyncio.Event()
+    made_in: list[str] = []
+    beat_count = 0
+
+    class Watched:
+        def __init__(self) -> None:
+            made_in.append(threading.current_thread().name)
+
+        def extend(self, held: list[HeldLease], until: datetime, now: datetime) -> list[bool]:
+            nonlocal beat_count
+            beat_count += 1
+            if beat_count == 2:
+                loop.call_soon_threadsafe(is_held.set)
+            return keeper.extend(held, until, now)
+
+        def close(self) -> None:
+            """Nothing was opened."""
+
+    shop.hooked.make_keeper = Watched  # type: ignore[method-assign,assignment]  # counted
+    worker = Worker(shop.store, {"short": succeed}, settings=WorkerSettings(lease_for=SECOND))
+
+    @worker.handler("long")
+    async def wait(_: Context) -> None:
+        await is_held.wait()
+
+    await shop.add("short", created_at=SystemClock().now())
+    assert len(await worker.run_once()) == 1
+    assert made_in == []
+    await shop.add("long", created_at=SystemClock().now())
+    assert len(await worker.run_once()) == 1
+    assert made_in == ["rota-heartbeat"]
+
+
 async def test_a_loop_that_was_blocked_for_longer_than_a_lease_has_lost_nothing_that_was_kept() -> (
     None
 ):

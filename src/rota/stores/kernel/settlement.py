@@ -82,7 +82,8 @@ def check_paths(changes: Iterable[Change]) -> None:
 def find_plain(changes: Sequence[Change]) -> list[Change]:
     """The changes that complete a job, and write nothing else unless others depend on it.
 
-    A native path may write them before the kernel writes the rest. Only the order of changes of
+    A native path may write them in the transaction in which the kernel writes the rest, which still
+    refuses all if one path is not in the table. Only the order of changes of
     the same job matters: a call with two of them has no plain ones.
     """
     if len({change.job_id for change in changes}) < len(changes):
@@ -154,6 +155,7 @@ def _follow_new_rule(change: Change, stored: Job) -> Job | None:
 
 def apply(changes: Sequence[Change], now: datetime) -> Plan[list[Applied]]:
     """Write each change that still holds; a change sees those before it."""
+    check_paths(changes)
     jobs = WorkingSet(now)
     settled = yield from jobs.read(changes)
     answers = [jobs.carry_out(change) for change in settled]

@@ -29,7 +29,6 @@ from rota.jobs import (
 from rota.stores.kernel import edits, settlement
 from rota.stores.kernel.limits import lease_chosen, lease_limited, preview_lease
 from rota.stores.kernel.records import JobPortion, check_portion, walk
-from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.turns import order_turns, take_turns
 from rota.stores.kernel.unit import Plan, answer_by, run
 from rota.stores.kernel.verbs import EditVerbs, narrow
@@ -134,7 +133,6 @@ class MemoryStore(DocumentVerbs, EditVerbs):
         """See ``JobStore.apply``."""
         self._refuse_when_closed()
         now = to_utc(now, "now")
-        check_paths(changes)
         answers = self._commit(settlement.apply(changes, now))
         return [
             answer
@@ -290,7 +288,7 @@ class MemoryStore(DocumentVerbs, EditVerbs):
             self._tables.commit(writes)
             self._version += 1
         self._wakeups.ring_partitions(writes.ready_partitions())
-        if self._wakeups.awaits_ends:
+        if self._wakeups.awaited:
             self._wakeups.ring_ends(writes.ended_jobs())
         return answer
 

@@ -13,7 +13,6 @@ from rota.stores.calls import Groups
 from rota.stores.keeper import keeper_on
 from rota.stores.kernel import edits
 from rota.stores.kernel.records import check_ids
-from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Decision, Plan
 from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
 from rota.stores.postgres import documents, lease, read, unit
@@ -157,7 +156,6 @@ class PostgresStore(SingleInserts, SqlVerbs[Statements]):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """Write each change that still holds."""
         now = to_utc(now, "now")
-        check_paths(changes)
         is_native = self.uses_native_paths
         settled = await self._run(
             lambda session: unit.apply(session, changes, now, is_native=is_native)

@@ -65,7 +65,7 @@ class Notices:
                 await self._ends.begin()
                 yield listener
         finally:
-            if not self._wakeups.awaits_ends:
+            if not self._wakeups.awaited:
                 await self._ends.end()
 
     def ring(self, partitions: Collection[Partition]) -> None:
@@ -75,7 +75,7 @@ class Notices:
     def ring_for(self, writes: Writes) -> None:
         """As ``ring``, for all that was written."""
         self.ring(writes.ready_partitions())
-        if self._wakeups.awaits_ends:
+        if self._wakeups.awaited:
             self.ring_ends(writes.ended_jobs())
 
     def ring_ends(self, job_ids: Collection[JobId]) -> None:

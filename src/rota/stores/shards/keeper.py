@@ -68,13 +68,17 @@ class ShardKeeper:
     """See ``LeaseKeeper``."""
 
     def __init__(
-        self, keepers: Mapping[str, LeaseKeeper], tenants: HeldTenants, view: PlacementView
+        self,
+        keepers: Mapping[str, LeaseKeeper],
+        tenants: HeldTenants,
+        view: PlacementView,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Called on the event loop of the store."""
+        """``loop`` is the one of the store."""
         self._keepers = keepers
         self._tenants = tenants
         self._view = view
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._reading: asyncio.Task[None] | None = None
 
     def extend(self, held: Sequence[HeldLease], until: datetime, now: datetime) -> list[bool]:

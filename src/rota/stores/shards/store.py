@@ -108,6 +108,7 @@ class ShardedStore(ClosableStore):
         self.reach = min((each.reach for each in members.values()), key=_NARROWEST.index)
         self._places = Places(members.home)
         self._held = HeldTenants()
+        self._loop = asyncio.get_running_loop()
 
     @classmethod
     async def open(
@@ -351,7 +352,7 @@ class ShardedStore(ClosableStore):
         """See ``JobStore.make_keeper``."""
         self._refuse_when_unusable()
         keepers = {name: each.make_keeper() for name, each in self.members.items()}
-        return ShardKeeper(keepers, self._held, self.view)
+        return ShardKeeper(keepers, self._held, self.view, self._loop)
 
     async def find_expired(self, now: datetime, limit: int, after: Job | None = None) -> list[Job]:
         """See ``JobStore.find_expired``; shards that are not available are left out."""

@@ -9,7 +9,6 @@ from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job
 from rota.stores.keeper import keeper_on
 from rota.stores.kernel.records import check_ids
-from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SingleInserts, SqlVerbs, Work
 from rota.stores.protocol import (
@@ -104,7 +103,6 @@ class SqlStore(SingleInserts, SqlVerbs[ServerSession]):
 
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
-        check_paths(decided)
         return await self._commit(
             lambda session: self._unit(session).apply(decided, now, is_native=is_native)
         )

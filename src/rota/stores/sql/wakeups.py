@@ -115,7 +115,7 @@ class Notices:
         self._sender = None
 
     async def _poll(self) -> None:
-        while self._wakeups.is_heard and not self._is_closed.is_set():
+        while self._wakeups.listeners and not self._is_closed.is_set():
             await wait_for(self._is_closed, POLL_EVERY)
             with suppress(StoreError):
                 for sender, places in await self._read_rows():

@@ -72,26 +72,24 @@ class DueCache:
     """
 
     def __init__(self) -> None:
+        self.found: dict[Choice, NextDue] = {}
+        """What was found in one version of the file, which may have changed since."""
         self._version: int | None = None
-        self._found: dict[Choice, NextDue] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
 
     def put(self, version: int | None, choice: Choice, due: NextDue, now: datetime) -> None:
         """Remember what was found in this version or a later one, unless a job is due now."""
         if version is None or (due.at is not None and due.at <= now):
             return
-        if version != self._version or len(self._found) >= MOST_CHOICES:
-            self._version, self._found = version, {}
-        self._found[choice] = due
+        if version != self._version or len(self.found) >= MOST_CHOICES:
+            self._version, self.found = version, {}
+        self.found[choice] = due
 
     def find(self, version: int | None, choice: Choice, now: datetime) -> NextDue | None:
         """The due time, if it is known for this version and has not come."""
         if version != self._version:
-            self._version, self._found = None, {}
+            self._version, self.found = None, {}
             return None
-        due = self._found.get(choice)
+        due = self.found.get(choice)
         if due is None or (due.at is not None and due.at <= now):
             return None
         return due

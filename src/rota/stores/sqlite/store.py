@@ -11,7 +11,6 @@ import apsw
 from rota.clock.protocol import to_utc
 from rota.jobs import Change, Job, JobId
 from rota.stores.kernel.limits import counts_running
-from rota.stores.kernel.settlement import check_paths
 from rota.stores.kernel.unit import Committed, Plan
 from rota.stores.kernel.verbs import SqlVerbs, Work
 from rota.stores.protocol import (
@@ -28,7 +27,7 @@ from rota.stores.protocol import (
     check_name,
     checked,
 )
-from rota.stores.rows import encode_job, is_plain
+from rota.stores.rows import encode_job, made_ready
 from rota.stores.sqlite import documents
 from rota.stores.sqlite.connection import SqliteSettings
 from rota.stores.sqlite.documents import apply_all, apply_each, create_documents
@@ -37,13 +36,7 @@ from rota.stores.sqlite.queries import QUERIES
 from rota.stores.sqlite.read import DueCache, NextDue, Reads, make_choice
 from rota.stores.sqlite.session import Session, finish
 from rota.stores.sqlite.threads import OneRow, OpenFile, Reader, Writer
-from rota.stores.sqlite.unit import (
-    Submitted,
-    all_inserted,
-    apply_changes,
-    commit_plan,
-    insert_jobs,
-)
+from rota.stores.sqlite.unit import apply_changes, commit_plan, insert_jobs
 from rota.stores.wakeups import Wakeups
 
 Answer = TypeVar("Answer")
@@ -84,35 +77,34 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     async def insert(self, jobs: Sequence[Job], now: datetime) -> list[Inserted]:
         """See ``JobStore.insert``."""
-        submitted, one_row = Submitted.of(jobs, to_utc(now, "now")), None
-        writer, is_native = self._open_writer(), self.uses_native_paths
-        if is_native and len(submitted.jobs) == 1 and is_plain(submitted.jobs[0]):
-            (job,), (row,) = submitted.jobs, submitted.rows
+        now, ready = to_utc(now, "now"), made_ready(jobs)
+        rows = [encode_job(job, now) for job in ready]  # the caller may change a payload later
+        writer, is_native, one_row = self._open_writer(), self.uses_native_paths, None
+        if is_native and len(ready) == 1 and not ready[0].dependencies:
+            (job,), (row,) = ready, rows
+            created = Committed([Inserted(job)], {(job.tenant, job.queue)})
             if await writer.write_in_turn(QUERIES.insert_job, row):
-                self._ring_for(job)
-                return [Inserted(job)]
-            one_row = OneRow(QUERIES.insert_job, row, all_inserted(submitted.jobs))
+                self._ring(created)
+                return created.answer
+            one_row = OneRow(QUERIES.insert_job, row, created)
         return await self._commit(
-            lambda connection: insert_jobs(connection, submitted, is_native=is_native),
-            len(submitted.jobs),
+            lambda connection: insert_jobs(connection, ready, rows, now, is_native=is_native),
+            len(ready),
             one_row,
         )
 
     def insert_here(self, job: Job, now: datetime) -> bool:
         """See ``BlockingStore.insert_here``."""
-        if not (self.uses_native_paths and is_plain(job)):
+        if job.dependencies or not self.uses_native_paths:
             return False
-        row = encode_job(job, to_utc(now, "now"))
-        if not self._writer.write_here(QUERIES.insert_job, row):
+        (ready,) = made_ready([job])
+        if not self._writer.write_here(QUERIES.insert_job, encode_job(ready, to_utc(now, "now"))):
             return False
-        if self._wakeups.is_heard:
+        if self._wakeups.listeners:
+            created = Committed(None, {(job.tenant, job.queue)})
             with suppress(RuntimeError):  # the loop was closed, and its listeners with it
-                self._loop.call_soon_threadsafe(self._ring_for, job)
+                self._loop.call_soon_threadsafe(self._ring, created)
         return True
-
-    def _ring_for(self, job: Job) -> None:
-        if self._wakeups.is_heard:
-            self._wakeups.ring_at([(job.queue, job.tenant)])
 
     async def insert_within(
         self, connection: Any, jobs: Sequence[Job], now: datetime
@@ -122,11 +114,10 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         The connection is used at once, in the caller's thread. Listeners are not woken: SQLite does
         not report the commits of others. ``read_version`` shows them.
         """
-        submitted = Submitted.of(jobs, to_utc(now, "now"))
+        now, ready, is_native = to_utc(now, "now"), made_ready(jobs), self.uses_native_paths
+        rows = [encode_job(job, now) for job in ready]
         with self._joined(connection) as joined:
-            return insert_jobs(
-                joined.connection, submitted, is_native=self.uses_native_paths
-            ).answer
+            return insert_jobs(joined.connection, ready, rows, now, is_native=is_native).answer
 
     async def lease(self, request: LeaseRequest, now: datetime) -> list[Job]:
         """See ``JobStore.lease``.
@@ -151,7 +142,7 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
 
     def _is_idle(self, request: LeaseRequest, now: datetime) -> bool:
         """Whether nothing is due, as far as is known without touching the file."""
-        if not self._due_cache:
+        if not self._due_cache.found:
             return False
         choice = make_choice(request.queues, request.tenants)
         return self._due_cache.find(self._reader.read_version(), choice, now) is not None
@@ -173,7 +164,6 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
     async def apply(self, changes: Sequence[Change], now: datetime) -> list[Applied]:
         """See ``JobStore.apply``."""
         now, decided, is_native = to_utc(now, "now"), tuple(changes), self.uses_native_paths
-        check_paths(decided)
         return await self._commit(
             lambda connection: apply_changes(connection, decided, now, is_native=is_native),
             len(decided),
@@ -235,6 +225,9 @@ class SqliteStore(OpenFile, SqlVerbs[Session]):
         one_row: OneRow[Committed[Answer]] | None = None,
     ) -> Answer:
         """Do the work in a transaction, and wake listeners once it is durable."""
-        notify = self._wakeups.ring
-        committed = await self._open_writer().run(work, write_count, notify, one_row)
+        committed = await self._open_writer().run(work, write_count, self._ring, one_row)
         return committed.answer
+
+    def _ring(self, committed: Committed[Any]) -> None:
+        if self._wakeups.listeners or self._wakeups.awaited:
+            self._wakeups.ring(committed)

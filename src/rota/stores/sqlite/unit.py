@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -17,7 +17,6 @@ from rota.stores.rows import (
     encode_job,
     encode_move,
     encode_reports,
-    made_ready,
     to_micros,
 )
 from rota.stores.sql import unit
@@ -35,30 +34,16 @@ def commit_plan(connection: apsw.Connection, plan: Plan[Answer]) -> Committed[An
     return finish(Unit(Session(connection)).run(plan))
 
 
-class Submitted(NamedTuple):
-    """Jobs to insert, with their rows as of the call: the caller may change a payload later."""
-
-    jobs: Sequence[Job]
-    rows: Sequence[Row]
-    now: datetime
-
-    @classmethod
-    def of(cls, jobs: Sequence[Job], now: datetime) -> "Submitted":
-        """Without dependencies a job is READY, whatever it says."""
-        ready = made_ready(jobs)
-        return cls(ready, [encode_job(job, now) for job in ready], now)
-
-
 def insert_jobs(
-    connection: apsw.Connection, submitted: Submitted, *, is_native: bool
+    connection: apsw.Connection,
+    jobs: Sequence[Job],
+    rows: Sequence[Row],
+    now: datetime,
+    *,
+    is_native: bool,
 ) -> Committed[list[Inserted]]:
     """Insert jobs; see ``sql.unit``."""
-    return finish(Unit(Session(connection)).insert(*submitted, is_native=is_native))
-
-
-def all_inserted(jobs: Sequence[Job]) -> Committed[list[Inserted]]:
-    """What a commit brings that creates all of these READY jobs."""
-    return Committed([Inserted(job) for job in jobs], {(job.tenant, job.queue) for job in jobs})
+    return finish(Unit(Session(connection)).insert(jobs, rows, now, is_native=is_native))
 
 
 def _insert_new(connection: apsw.Connection, rows: Sequence[Row]) -> bool:

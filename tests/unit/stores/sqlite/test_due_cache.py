@@ -121,7 +121,7 @@ def test_the_number_of_remembered_choices_is_bounded(monkeypatch: pytest.MonkeyP
 def test_a_new_version_empties_the_cache() -> None:
     known = DueCache()
     known.put(1, ALL, NextDue(NOW + DAY), NOW)
-    assert known
+    assert known.found
     assert known.find(2, ALL, NOW) is None
-    assert not known
+    assert not known.found
     assert known.find(1, ALL, NOW) is None
