@@ -92,6 +92,11 @@ class Connections:
         self._server = _Server()
 
     @property
+    def number(self) -> int:
+        """Of the database on the server."""
+        return int(self._factory.connection_kwargs.get("db") or 0)
+
+    @property
     def _lookout(self) -> Lookout | None:
         lookout: Lookout | None = self._factory.connection_kwargs.get("lookout")
         return lookout
