@@ -215,10 +215,7 @@ class Connections:
         else:
             return answer
         finally:
-            if line.is_free:
-                self._idle.append(line)
-            elif not line.lost.done():
-                self._left = line
+            self._take_back(line)
 
     async def _run_on(
         self, line: Line, deadline: float, script: Script, arguments: Sequence[Any]
@@ -229,6 +226,12 @@ class Connections:
         answer = await line.ask(deadline, "EVAL", script.text, *arguments)
         self._server.scripts.add(script.digest)
         return answer
+
+    def _take_back(self, line: Line) -> None:
+        if line.is_free:
+            self._idle.append(line)
+        elif not line.lost.done():
+            self._left = line
 
     async def _examine_server(self, line: Line, ask: Callable[..., Awaitable[Any]]) -> None:
         async with self._examining:
