@@ -17,7 +17,8 @@ if is_plain then
   local HEADS, BODIES, READY, WAKE, PARKED = KEYS[1], KEYS[2], KEYS[3], KEYS[11], KEYS[12]
   if redis.call('HSETNX', HEADS, ARGV[3], ARGV[4]) == 0 then return 0 end
   redis.call('HSET', BODIES, ARGV[3], ARGV[5])
-  if redis.call('PUBSUB', 'NUMSUB', PARKED)[2] == 0 then
+  local listening = redis.pcall('PUBSUB', 'NUMSUB', PARKED)  -- perhaps this user may not ask
+  if listening.err or listening[2] == 0 then
     redis.call('ZADD', READY, '0', ARGV[6])
     redis.call('PUBLISH', WAKE, ARGV[2])
     return 1
@@ -48,7 +49,7 @@ end
 
 -- A parked worker that can be given a job, another one each time; nil if there is none.
 local function find_parked(id, ...)
-  local channels = redis.pcall('PUBSUB', 'CHANNELS', PARKED .. '?*')  -- perhaps it may not ask
+  local channels = redis.pcall('PUBSUB', 'CHANNELS', PARKED .. '\\[*')  -- perhaps it may not ask
   local count = channels.err and 0 or #channels
   if count > MOST_PARKED then return nil end
   local first = tonumber(string.sub(id, -4), 16) or 0
@@ -68,7 +69,8 @@ local function hand_over(id, text, body, place)
   local leased = lease_head(read_head(text), now, parked.till, parked.worker)
   local message = id .. string.format('%08d', #leased) .. leased .. body
   -- The message leaves after the write: the server flushes its log before it sends anything.
-  if redis.pcall('PUBLISH', parked.channel, message) ~= 1 then return false end
+  -- The worker is not the only one to get it if a program listens to all channels.
+  if type(redis.pcall('PUBLISH', parked.channel, message)) == 'table' then return false end
   local job = {id = id, head = read_head(text), place = place}
   lease_all({job}, {body}, now, parked.till, parked.worker)
   return true

@@ -7,7 +7,7 @@ time for connecting and answering together, however many there are.
 
 import asyncio
 import socket
-from asyncio import Lock, Semaphore, get_running_loop
+from asyncio import Lock, Semaphore, Task, get_running_loop
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -85,11 +85,18 @@ class Connections:
         self._homes = settings.nodes or (_read_place(self._factory.connection_kwargs),)
         self._idle: list[Line] = []
         self._free = Semaphore(settings.connection_count)
+        self._left: Line | None = None
+        """The line of the call whose turn is ending, if its answer is still due."""
         self._silence_count = 0
         """How often the server did not answer in time."""
         self._examine = examine
         self._examining = Lock()
         self._server = _Server()
+
+    @property
+    def number(self) -> int:
+        """Of the database on the server."""
+        return int(self._factory.connection_kwargs.get("db") or 0)
 
     @property
     def _lookout(self) -> Lookout | None:
@@ -141,7 +148,8 @@ class Connections:
 
     async def _run(self, call: _Call) -> Any:
         silence_count = self._silence_count
-        async with self._free:
+        await self._free.acquire()
+        try:
             if self._silence_count != silence_count:  # the call before got no answer
                 raise translate(TimeoutError(), self._settings.label, NOTHING_WRITTEN)
             for _ in range(MOST_TRIES):
@@ -149,7 +157,25 @@ class Connections:
                     return await self._ask(call)
                 except DRIVER_ERRORS as error:
                     call = await self._recover(call, error)
+        finally:
+            self._end_turn()
         raise translate(TryAgainError(), self._settings.label)
+
+    def _end_turn(self) -> None:
+        """Let the next call begin, once the line of this one is free or closed."""
+        line, self._left = self._left, None
+        if line is None:
+            self._free.release()
+        else:  # its caller was cancelled: the answer must reach no other call
+            settling = self.calls.start(line.settle)
+            settling.add_done_callback(lambda done: self._end_settling(line, done))
+
+    def _end_settling(self, line: Line, settling: "Task[None]") -> None:
+        if settling.cancelled():
+            line.close()
+        elif line.is_free:
+            self._idle.append(line)
+        self._free.release()
 
     async def _recover(self, call: _Call, error: Exception) -> _Call:
         """How to repeat the call; raises the translated error if it must not be repeated."""
@@ -204,11 +230,8 @@ class Connections:
     def _take_back(self, line: Line) -> None:
         if line.is_free:
             self._idle.append(line)
-        elif not line.lost.done():  # its caller was cancelled: the answer must reach no other call
-            settling = self.calls.start(line.settle)
-            settling.add_done_callback(
-                lambda done: line.close() if done.cancelled() else self._take_back(line)
-            )
+        elif not line.lost.done():
+            self._left = line
 
     async def _examine_server(self, line: Line, ask: Callable[..., Awaitable[Any]]) -> None:
         async with self._examining:

@@ -26,7 +26,7 @@ class Database:
     def __init__(self, connections: Connections, settings: RedisSettings) -> None:
         self.connections = connections
         self.settings = settings
-        self.keys: Keys = name_keys(settings.name)
+        self.keys: Keys = name_keys(settings.name, connections.number)
         self.calls = connections.calls
 
     @classmethod

@@ -65,11 +65,16 @@ class Keys(NamedTuple):
         return self.job_key("ready" if code == "R" else f"listing-{code}")
 
 
-def name_keys(store_name: str) -> Keys:
-    """The keys of the store with this name."""
+def name_keys(store_name: str, number: int = 0) -> Keys:
+    """The keys of the store with this name, in the database of that number.
+
+    All databases of a server share its channels, and a worker must not be given another store's
+    jobs. A wake-up for another store costs no more than a look.
+    """
 
     def named(part: str) -> str:
-        return f"{{{store_name}}}:{part}"
+        is_numbered = part == "parked" and number > 0
+        return f"{{{store_name}}}:{part}{number if is_numbered else ''}"
 
     return Keys(
         named("schema"),

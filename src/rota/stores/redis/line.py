@@ -52,12 +52,15 @@ class Line(asyncio.Protocol):
 
         The command is sent at once. It is carried out even if the caller does not wait.
         """
+        # First, as no answer is due to what cannot be sent. The driver would pack a long command in
+        # Python, which takes ten times as long.
+        packed = pack_command(command)
         answer = self._answer = self._loop.create_future()
         if self.lost.done():
             self._fail(LostError("Connection closed by server."))
             return answer
         self._alarm = self._loop.call_at(deadline, self._give_up)
-        self.tell(*command)
+        self._transport.write(packed)
         return answer
 
     async def settle(self) -> None:
@@ -69,7 +72,6 @@ class Line(asyncio.Protocol):
 
     def tell(self, *command: Any) -> None:
         """Send a command; its answer comes among what is heard."""
-        # The driver would pack a long command in Python, which takes ten times as long.
         self._transport.write(pack_command(command))
 
     def hear(self, receive: Callable[[Any], None]) -> None:

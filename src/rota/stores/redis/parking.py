@@ -62,7 +62,7 @@ class Parking:
         if line is None or len(name) > LONGEST_NAME:
             return None
         # NUMSUB would count connections; and Valkey 9.1 does not always count right.
-        names = await self._database.call("PUBSUB", "CHANNELS", f"{self._sign}?*")
+        names = await self._database.call("PUBSUB", "CHANNELS", f"{self._sign}\\[*")
         if line is not self._line or len(names) >= MOST_PARKED:
             return None
         channel = self._sign.encode() + name

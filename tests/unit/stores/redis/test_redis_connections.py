@@ -174,3 +174,33 @@ async def test_the_time_is_the_servers(store: RedisStore, redis_settings: RedisS
     assert told is not None
     seconds = told.timestamp()
     assert before[0] + before[1] / 1e6 - 1e-6 <= seconds <= after[0] + after[1] / 1e6 + 1e-6
+
+
+async def test_callers_that_are_cancelled_leave_no_more_connections_than_there_may_be(
+    own_redis: RedisServer,
+) -> None:
+    """The answers that are still due keep their connections, and later calls wait for these."""
+    settings = RedisSettings(own_redis.url, connection_count=2)
+    async with await RedisStore.open(settings) as store:
+        with redis.Redis.from_url(own_redis.url) as client:
+            client.client_pause(60_000, all=False)  # writes get no answer
+            for number in range(20):
+                call = asyncio.ensure_future(store.write_each([new(f"{number}")]))
+                await asyncio.wait([call], timeout=0.02)
+                call.cancel()
+                await asyncio.wait([call])
+            count = len(client.client_list()) - 1
+            client.client_unpause()
+        assert count <= 2
+        assert await store.read("tasks", ["0"]) != {}
+
+
+async def test_a_command_that_cannot_be_sent_leaves_its_connection_free(
+    own_redis: RedisServer,
+) -> None:
+    settings = RedisSettings(own_redis.url, connection_count=1)
+    async with await RedisStore.open(settings) as store:
+        with pytest.raises(UnicodeEncodeError):
+            await store._database.call("GET", "\ud800")
+        async with asyncio.timeout(settings.answer_for.total_seconds() / 2):
+            assert await store.read("tasks", ["a"]) == {}

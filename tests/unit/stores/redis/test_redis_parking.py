@@ -431,3 +431,60 @@ async def test_a_full_server_refuses_the_insert_and_gives_nothing(own_redis: Red
             client.config_set("maxmemory", 0)
         assert await given(lot) == []
         assert await store.count(TENANT) == 0
+
+
+async def test_a_program_that_listens_to_all_channels_changes_nothing(
+    own_redis: RedisServer,
+) -> None:
+    """The job that it overhears is given once, and does not wait for another worker as well."""
+    with redis.Redis.from_url(own_redis.url) as client, client.pubsub() as overhearing:
+        overhearing.psubscribe("*")
+        assert overhearing.get_message(timeout=PATIENCE)
+        async with (
+            await RedisStore.open(read_address(own_redis.url)) as store,
+            listening(store) as lot,
+        ):
+            await lot.park()
+            assert len(await given(lot, a_job())) == 1
+            assert await take(store) == []
+
+
+async def test_a_worker_is_given_no_job_of_another_database(own_redis: RedisServer) -> None:
+    """All databases of a server share its channels."""
+    addresses = [read_address(f"{own_redis.url}?db={number}") for number in (0, 1)]
+    async with (
+        await RedisStore.open(addresses[0]) as first,
+        await RedisStore.open(addresses[1]) as second,
+    ):
+        for store, other in ((first, second), (second, first)):
+            async with listening(store) as lot:
+                await lot.park()
+                await other.insert([a_job()], NOW)
+                assert len(await take(other)) == 1
+                assert len(await given(lot, a_job())) == 1
+
+
+async def test_workers_of_two_databases_are_parked_at_once(own_redis: RedisServer) -> None:
+    addresses = [read_address(f"{own_redis.url}?db={number}") for number in (0, 1)]
+    async with (
+        await RedisStore.open(addresses[0]) as first,
+        await RedisStore.open(addresses[1]) as second,
+        listening(first) as lot,
+        listening(second) as other_lot,
+    ):
+        await lot.park()
+        await other_lot.park()
+        assert len(await given(lot, a_job())) == 1
+        assert len(await given(other_lot, a_job())) == 1
+
+
+async def test_a_user_who_may_not_ask_who_is_parked_inserts_all_the_same(
+    own_redis: RedisServer,
+) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.acl_setuser("limited", enabled=True, passwords=["+secret"], keys=["*"])
+        client.execute_command("ACL", "SETUSER", "limited", "&*", "+@all", "-pubsub")
+    address = f"redis://limited:secret@127.0.0.1:{own_redis.port}/0"
+    async with await RedisStore.open(read_address(address)) as store:
+        await store.insert([a_job()], NOW)
+        assert len(await take(store)) == 1
