@@ -6,6 +6,7 @@ accepts later in a worker: both read the JSON with the types of the function's a
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from inspect import Parameter
 from types import UnionType
 from typing import (
@@ -28,6 +29,7 @@ from msgspec.structs import asdict, astuple
 from rota.errors import InvalidArgumentsError, InvalidJobError, TaskDeclarationError
 from rota.jobs import JobId
 from rota.jobs.fields import read_encoded_payload, read_payload
+from rota.ops.kinds import OPEN
 from rota.outputs import OUTPUT, OutputEncoder, may_hold_outputs, shorten
 from rota.worker import Context, Discard, Snooze
 
@@ -169,6 +171,10 @@ class TaskSignature:
         for name, parameter in self._parameters.items():
             if name in schema["properties"]:
                 _add_default(schema["properties"], name, parameter.default)
+        for enumeration in _find_open(self._model):
+            for each in definitions.values():
+                if each.get("title") == enumeration.__name__ and "enum" in each:
+                    each[OPEN] = True
         return schema | ({"$defs": definitions} if definitions else {})
 
     def result_schema(self) -> dict[str, Any]:
@@ -403,6 +409,32 @@ def _add_default(properties: dict[str, Any], name: str, default: Any) -> None:
         properties[name] = {**properties[name], "default": msgspec.to_builtins(default)}
     except (TypeError, ValueError):
         return
+
+
+def _find_open(model: Any) -> list[type[Enum]]:
+    """The enumerations, however deep, that take other values than those of their members."""
+    found: list[type[Enum]] = []
+    seen: list[Any] = []
+    waiting: list[Any] = [msgspec.inspect.type_info(model)]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, tuple):
+            waiting += one
+        elif isinstance(one, msgspec.inspect.EnumType):
+            found += [one.cls] if _takes_others(one.cls) else []
+        elif isinstance(one, _PARTS) and not any(one is each for each in seen):
+            seen.append(one)
+            waiting += [getattr(one, name) for name in one.__struct_fields__]
+    return found
+
+
+def _takes_others(enumeration: Any) -> bool:
+    """As a flag does, and an enumeration with ``_missing_``."""
+    return bool(enumeration._missing_.__func__ is not _MISSING)
+
+
+_PARTS = (msgspec.inspect.Type, msgspec.inspect.Field)
+_MISSING = getattr(Enum._missing_, "__func__", None)
 
 
 def _last_line(error: Exception) -> str:

@@ -25,6 +25,9 @@ from rota.stores.protocol import DocumentStore, DocumentWrite
 KINDS = "kinds"
 """The collection; the key of a document is the kind."""
 
+OPEN = "x-open"
+"""In the schema of an enumeration that takes other values than those it lists."""
+
 READ_EVERY = timedelta(seconds=5)
 """The catalogue and the signs of life of workers are read at most this often."""
 
@@ -98,12 +101,20 @@ async def read_checks(store: DocumentStore) -> dict[str, CheckPayload]:
 def check_schema(kind: str, schema: Mapping[str, Any], payload: Any) -> None:
     """Refuse a payload with names or types that its JSON Schema does not allow.
 
-    What a schema says beyond that is left to the worker: it knows the types themselves.
+    What a schema says beyond that, or in a way that this version does not know, is left to the
+    worker: it knows the types themselves.
     """
-    misfit = _find_misfit(schema, payload, schema.get("$defs", {}))
+    try:
+        misfit = _find_misfit(schema, payload, schema.get("$defs", {}))
+    except _UNKNOWN_SCHEMA:
+        return
     if misfit is not None:
         path, reason = misfit
         raise InvalidArgumentsError(kind, path.removeprefix(".") or None, reason)
+
+
+_UNKNOWN_SCHEMA = (AttributeError, TypeError, ValueError, RecursionError)
+"""What reading a schema raises that does not look as this version writes it."""
 
 
 def _find_misfit(
@@ -117,7 +128,7 @@ def _find_misfit(
     if "anyOf" in schema:
         found = [_find_misfit(each, value, definitions) for each in schema["anyOf"]]
         return None if None in found else min(filter(None, found), key=lambda it: not it[0])
-    if "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and value not in schema["enum"] and not schema.get(OPEN):
         allowed = ", ".join(map(repr, schema["enum"]))
         return "", f"must be one of {allowed}, got {value!r:.60}"
     expected = str(schema.get("type"))

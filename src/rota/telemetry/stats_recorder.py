@@ -12,7 +12,7 @@ import msgspec
 
 from rota.clock.protocol import Clock, ConditionalClock
 from rota.clock.system import timeout_after
-from rota.errors import RotaError
+from rota.errors import RotaError, StaleVersionError
 from rota.events import (
     Event,
     EventEmitter,
@@ -185,15 +185,30 @@ class StatsRecorder:
             self._pruned_at = now
 
     async def _take_over(self) -> None:
-        """Remove what earlier versions have stored, and add it to what waits to be written."""
+        """Add what earlier versions have stored to what this one stores."""
         for former, collection in FORMER.items():
             async for page in self._store.scan(former):
-                removals = [DocumentWrite(former, it.key, it.version, None) for it in page]
-                removed = await self._store.write_each(removals)
-                pairs = zip(page, removed, strict=True)
-                for document in [it for it, version in pairs if version is not None]:
-                    place = collection, document.key
-                    self._waiting.setdefault(place, []).extend(_read_addends(place, document))
+                for start in range(0, len(page), WRITTEN_AT_ONCE):
+                    await self._move(page[start : start + WRITTEN_AT_ONCE], former, collection)
+
+    async def _move(self, documents: Sequence[Document], former: str, collection: str) -> None:
+        """Remove and add in one step: a process that dies meanwhile loses nothing.
+
+        A document that another process writes at the same time stays until the next turn.
+        """
+        kept = await self._read((collection, it.key) for it in documents)
+        writes = []
+        for document in documents:
+            place = collection, document.key
+            known, more = kept.get(place), list(_read_addends(place, document))
+            version = None if known is None else known.version
+            writes.append(DocumentWrite(former, document.key, document.version, None))
+            writes.append(DocumentWrite(*place, version, _add(place, known, more)))
+        try:
+            await self._store.write_all(writes)
+        except StaleVersionError:
+            for one in documents if len(documents) > 1 else ():
+                await self._move([one], former, collection)
 
     def _take_pending(self) -> None:
         with self._lock:

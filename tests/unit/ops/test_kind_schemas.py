@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, IntFlag
 from typing import Any, Literal
 from uuid import UUID
 
@@ -19,6 +19,24 @@ from rota.stores.memory import MemoryStore
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
+
+
+class Size(Enum):
+    SMALL = "small"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Size":
+        return cls(str(value).lower())
+
+
+class Access(IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Node(msgspec.Struct):
+    size: Size
+    inner: "Node | None" = None
 
 
 @dataclass
@@ -56,6 +74,8 @@ def order(  # noqa: PLR0917 - one parameter of each sort
     reference: UUID | None = None,
     urgent: bool = False,
     body: bytes = b"",
+    access: Access | None = None,
+    nodes: dict[str, Node] | None = None,
 ) -> None:
     """Everything that a parameter may be."""
 
@@ -70,6 +90,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"customer": 7, "total": 9.9, "pair": [2, "b"], "weights": {"a": 1, "b": 1.5}},
     {"customer": 7, "by_number": {"1": "one"}, "tags": ["a"], "urgent": True, "body": "aGk="},
     {"customer": 7, "reference": "01890a5d-ac96-774b-bcce-b302099a8057"},
+    {"customer": 7, "access": 3},
+    {"customer": 7, "nodes": {"a": {"size": "SMALL", "inner": {"size": "Small"}}}},
     {"customer": {"$output": 0}, "weights": {"$outputs": [0, 2]}},
 ]
 REFUSED: list[tuple[Any, str | None, str]] = [
@@ -117,6 +139,12 @@ def test_what_does_not_fit_is_refused_with_its_path(
         {"type": ["integer", "null"]},
         {"$ref": "#/$defs/absent"},
         {"properties": {"a": {"$ref": "elsewhere"}}},
+        {"properties": {"a": True}},
+        {"additionalProperties": True},
+        {"anyOf": []},
+        {"required": None},
+        {"enum": None},
+        {"properties": {"a": {"$ref": 1}}},
     ],
 )
 def test_a_schema_of_a_later_version_refuses_nothing(schema: dict[str, Any]) -> None:

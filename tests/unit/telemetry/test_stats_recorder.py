@@ -184,6 +184,28 @@ async def test_what_an_earlier_version_stored_is_taken_over_and_added(
         assert [page async for page in store.scan(former)] == []
 
 
+async def test_a_process_that_dies_while_it_takes_over_loses_nothing(
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
+) -> None:
+    for event in (settled(), settled("guild-8"), failed()):
+        recorder.observe(event)
+    await recorder.flush()
+    for former, collection in FORMER.items():
+        async for page in store.scan(collection):
+            await store.load([KeptDocument(former, *document) for document in page], NOW)
+    for removed in FORMER.values():
+        await remove_documents(store, removed, lambda _: True)
+    recorder.observe(settled())
+    running = asyncio.create_task(recorder.run())
+    await clock.advance(FLUSHED_EVERY)
+    (found,) = await read_all(store)  # it has no time to write anything more
+    kinds = (await read_totals(store)).kinds
+    running.cancel()
+    await clock.run(asyncio.wait({running}))
+    assert (found.succeeded, found.failed) == (2, 1)
+    assert (sum(it.succeeded for it in kinds), sum(it.failed for it in kinds)) == (3, 1)
+
+
 async def test_two_flushes_at_once_count_nothing_twice(
     recorder: StatsRecorder, store: RacedStore
 ) -> None:

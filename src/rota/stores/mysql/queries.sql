@@ -425,32 +425,38 @@ GROUP BY queue
 ORDER BY queue;
 
 -- name: dump_documents
--- As many as make up 4 MiB, at least one.
-WITH following AS (
-    SELECT * FROM rota_documents
-    WHERE collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s)
-    ORDER BY collection, name
-    LIMIT %(limit)s
-), sized AS (
-    SELECT
-        *, SUM(LENGTH(body)) OVER (ORDER BY collection, name) - LENGTH(body) AS bytes_before
-    FROM following
-)
-SELECT collection, name, version, body FROM sized
+-- As many as make up 4 MiB, at least one. Only those are read whole: bodies in a table that the server
+-- makes for itself take ten times as long.
+SELECT collection, name, version, body
+FROM (
+    SELECT collection, name, SUM(size) OVER (ORDER BY collection, name) - size AS bytes_before
+    FROM (
+        SELECT collection, name, LENGTH(body) AS size FROM rota_documents
+        WHERE collection > %(collection)s OR (collection = %(collection)s AND name > %(after)s)
+        ORDER BY collection, name
+        LIMIT %(limit)s
+    ) AS following
+) AS sized
+JOIN rota_documents USING (collection, name)
 WHERE bytes_before < 4194304
 ORDER BY collection, name;
 
 -- name: dump_jobs
--- As many as make up 4 MiB, at least one.
-WITH following AS (
-    SELECT * FROM rota_jobs FORCE INDEX (PRIMARY) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
-), sized AS (
-    SELECT *, SUM(LENGTH(body)) OVER (ORDER BY id) - LENGTH(body) AS bytes_before FROM following
-)
+-- As many as make up 4 MiB, at least one. Only those are read whole: bodies in a table that the server
+-- makes for itself take ten times as long.
 SELECT
 -- include: job_columns
     , CONVERT(set_aside USING utf8mb4)
-FROM sized
+FROM (
+    SELECT id, SUM(size) OVER (ORDER BY id) - size AS bytes_before
+    FROM (
+        SELECT id, LENGTH(body) AS size FROM rota_jobs FORCE INDEX (PRIMARY)
+        WHERE id > %(after)s
+        ORDER BY id
+        LIMIT %(limit)s
+    ) AS following
+) AS sized
+JOIN rota_jobs USING (id)
 WHERE bytes_before < 4194304
 ORDER BY id;
 

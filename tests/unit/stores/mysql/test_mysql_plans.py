@@ -9,7 +9,8 @@ import pytest
 from rota.jobs import JobFilter, JobStatus, Succeeded, decide_outcome
 from rota.stores.mysql.connections import Session
 from rota.stores.mysql.store import MysqlStore
-from rota.stores.protocol import Cap, HeldLease, LeaseRequest
+from rota.stores.protocol import Cap, HeldLease, KeptDocument, LeaseRequest
+from rota.stores.sql.server import ServerSession
 from rota.testing.builders import a_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -111,3 +112,25 @@ async def test_queues_that_a_worker_does_not_serve_cost_no_question_each(
     )
     assert {job.queue for job in await store.lease(request, NOW)} == {"q050", "q051"}
     assert len(sent) < 15
+
+
+async def test_a_dump_reads_bodies_only_of_what_it_returns(store: MysqlStore) -> None:
+    """A temporary table with bodies is on the disk, and a portion takes ten times as long."""
+    payload = {"text": "x" * 60_000}
+    await store.insert([a_job(due_at=NOW, payload=payload) for _ in range(100)], NOW)
+    documents = [KeptDocument("c", f"{number}", 1, bytes(60_000)) for number in range(100)]
+    await store.load(documents, NOW)
+
+    read = store._records
+
+    async def count_tables(session: ServerSession) -> int:
+        rows = await session.run("SHOW SESSION STATUS LIKE 'Created_tmp_disk_tables'")
+        return int(rows[0][1])
+
+    async def dump(session: ServerSession) -> tuple[int, int, int]:
+        before = await count_tables(session)
+        jobs = await read.read_job_portion(session, "", 1000)
+        found = await read.read_document_portion(session, "", "", 1000)
+        return len(jobs.records), len(found), await count_tables(session) - before
+
+    assert await store._database.run(dump) == (70, 70, 0)
