@@ -93,12 +93,17 @@ class Parking:
         now = resources.clock.now()
         if self._is_stopping:
             self._hand_back(attempts)
-        elif resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
+        elif self._is_up_to_date(now) and not resources.limits.apply_to(request):
             self._submit(attempts)
             if not (self._tasks or resources.gate.is_recent(now, RENEW_AFTER)):
                 self._start(self._refresh_gates())
         else:
             self._start(self._submit_unless_limited(request, attempts))
+
+    def _is_up_to_date(self, now: datetime) -> bool:
+        """Whether a lease would read nothing before."""
+        gate, limits = self._resources.gate, self._resources.limits
+        return limits.is_trusted(now) and not gate.has_more_to_refresh
 
     def _submit(self, attempts: Sequence[Attempt]) -> None:
         flow = self._flow
@@ -119,16 +124,27 @@ class Parking:
     async def _submit_unless_limited(
         self, request: LeaseRequest, attempts: Sequence[Attempt]
     ) -> None:
-        limits, clock = self._resources.limits, self._resources.clock
         is_limited = True
-        with suppress(StoreError, asyncio.CancelledError):  # then nothing may be leased
-            await limits.refresh(clock.now())
-            is_limited = limits.apply_to(request)
+        # Then nothing may be leased: what a gate raises reaches the next lease too.
+        with suppress(Exception, asyncio.CancelledError):
+            is_limited = await self._is_limited(request)
         if is_limited or self._is_stopping:
             self._flow.called.set()  # leave, and lease under the limits
             self._hand_back(attempts)
         else:
             self._submit([each for each in attempts if each.stage is Stage.WAITING])
+
+    async def _is_limited(self, request: LeaseRequest) -> bool:
+        """Read what a lease would read first."""
+        gate, limits, clock = self._resources.gate, self._resources.limits, self._resources.clock
+        try:
+            await gate.refresh(clock.now())
+        except StoreError:
+            raise
+        except RotaError:
+            pass  # the last verdict still applies
+        await limits.refresh(clock.now())
+        return limits.apply_to(request)
 
     def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:

@@ -19,6 +19,7 @@ from tests.servers.redis_proxy import RedisProxy
 
 from rota.clock.system import SystemClock
 from rota.jobs import Job, JobId, JobRequest, JobStatus, admit_job, make_job_ids
+from rota.policy.gates import OPEN, Closed, Verdict
 from rota.policy.limits import Limit
 from rota.policy.watch import LimitWatch
 from rota.rail.settings import set_limit
@@ -354,3 +355,57 @@ async def test_a_stopped_worker_reports_that_it_finished(own_redis: RedisServer)
         works.worker.stop()
         report: StopReport = await asyncio.wait_for(run, PATIENCE)
     assert (report.manner.value, report.unwritten_count) == ("finished", 0)
+
+
+class _Door:
+    """A gate whose state is elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self._was_shut = False
+        self.error: Exception | None = None
+
+    async def refresh(self, now: datetime) -> None:
+        if self.error is not None:
+            raise self.error
+        self._was_shut = self.is_shut
+
+    def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
+        return Closed(now + IDLE, "shut") if self._was_shut else OPEN
+
+
+async def test_a_gate_reads_its_state_before_a_job_that_was_given_starts(
+    own_redis: RedisServer, client: RedisStore
+) -> None:
+    chance, door = Random(10), _Door()
+    async with working(own_redis.url, gate=door) as works:
+        await parked(own_redis)
+        await insert(client, chance)
+        await works.has_run(1)
+        door.is_shut = True
+        job = await insert(client, chance)
+
+        async def is_put_off() -> bool:
+            (kept,) = (await client.get("default", [job.id])).values()
+            return kept.status is JobStatus.READY and kept.due_at > job.due_at
+
+        await until(is_put_off)
+        assert len(works.ran) == 1
+        assert job.id in works.noted.given
+
+
+async def test_a_gate_that_breaks_stops_the_worker_and_keeps_no_job(
+    own_redis: RedisServer, client: RedisStore
+) -> None:
+    chance, door = Random(11), _Door()
+    with pytest.raises(ZeroDivisionError):
+        async with working(own_redis.url, gate=door):
+            await parked(own_redis)
+            door.error = ZeroDivisionError()
+            job = await insert(client, chance)
+
+            async def is_back() -> bool:
+                (kept,) = (await client.get("default", [job.id])).values()
+                return kept.status is JobStatus.READY and kept.last_token == 1
+
+            await until(is_back)
