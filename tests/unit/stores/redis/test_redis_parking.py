@@ -20,6 +20,7 @@ from rota.jobs import Job, JobStatus, Recurrence
 from rota.stores.protocol import Parked, ParkingStore
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.parking import LONGEST_NAME, MOST_PARKED
+from rota.stores.redis.rows import pack_head
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import (
@@ -529,3 +530,18 @@ async def test_jobs_that_wait_for_others_delay_none(
     await lot.park(**request_fields)
     await lot.store.insert([a_job(idempotency_key="once", **waiting)], NOW)
     assert len(await given(lot, a_job())) == 1
+
+
+async def test_after_a_job_that_cannot_be_read_all_that_comes_counts_as_lost(lot: Lot) -> None:
+    """Else a job on its way would be handed back as one that was lost, and arrive all the same."""
+    parked = await lot.park(worker="first")
+    (channel,) = lot.store._notices.parking._parked
+    head = pack_head(["?"])
+    message = f"{a_job().id}{len(head):08d}".encode() + head + b"{}"
+    await lot.store._database.call("PUBLISH", channel, message)
+    assert await lot.wait_for(1) == [None]
+    assert parked.is_over
+    assert await given(lot, a_job()) == [None]
+    await lot.park(NOW + INSTANT, worker="second")
+    await take(lot.store)
+    assert len(await given(lot, a_job())) == 2
