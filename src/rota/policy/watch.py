@@ -265,6 +265,11 @@ class GateWatch(StoredSettings[Entry]):
         self._gate = Chain((settings, *self._more)) if self._more else settings
         self.is_open_to_all = settings.is_open_to_all and not self._more
 
+    @property
+    def has_more_to_refresh(self) -> bool:
+        """Whether gates in ``more`` want to read their state before they judge the next jobs."""
+        return bool(self._refreshed)
+
     def judge(self, job: Job, now: datetime, *, notifies: bool) -> Verdict:
         """The verdict of the stored entries and all other gates, spread over time."""
         if self._gate is None or self._settings is None:

@@ -48,6 +48,8 @@ class Parking:
         self._parked: Parked | None = None
         self._is_stopping = False
         self._tasks: set[Task[None]] = set()
+        self.undecided_count = 0
+        """Jobs that were given and wait until it is known whether a limit concerns them."""
 
     @asynccontextmanager
     async def parked(self, request: LeaseRequest) -> AsyncIterator[None]:
@@ -55,7 +57,7 @@ class Parking:
         parked = None
         if self._parked is None or self._parked.is_over:
             now = self._resources.clock.now()
-            receive = partial(self._receive, request, now + request.lease_for)
+            receive = partial(self._receive, request, now + request.lease_for, [])
             with suppress(StoreError):
                 parked = self._parked = await self._store.park(request, now, receive)
         try:
@@ -80,19 +82,34 @@ class Parking:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
+    def _receive(
+        self, request: LeaseRequest, until: datetime, given: list[Attempt], job: Job | None
+    ) -> None:
+        """``given`` are the attempts of this request so far."""
         attempts, resources = self._hold(job, until), self._resources
         if not attempts:
             return
         now = resources.clock.now()
-        if self._is_stopping:
+        if len(given) >= request.limit:
+            given[:] = [it for it in given if it.stage is not Stage.ENDED]
+        # The store does not count leases that were extended meanwhile.
+        has_room = len(given) < request.limit
+        given += attempts
+        if self._is_stopping or not has_room:
+            self._flow.called.set()
             self._hand_back(attempts)
-        elif resources.limits.is_trusted(now) and not resources.limits.apply_to(request):
+        elif self._is_up_to_date(now) and not resources.limits.apply_to(request):
             self._submit(attempts)
             if not (self._tasks or resources.gate.is_recent(now, RENEW_AFTER)):
                 self._start(self._refresh_gates())
         else:
+            self.undecided_count += len(attempts)
             self._start(self._submit_unless_limited(request, attempts))
+
+    def _is_up_to_date(self, now: datetime) -> bool:
+        """Whether a lease would read nothing before."""
+        gate, limits = self._resources.gate, self._resources.limits
+        return limits.is_trusted(now) and not gate.has_more_to_refresh
 
     def _submit(self, attempts: Sequence[Attempt]) -> None:
         flow = self._flow
@@ -113,18 +130,32 @@ class Parking:
     async def _submit_unless_limited(
         self, request: LeaseRequest, attempts: Sequence[Attempt]
     ) -> None:
-        limits, clock = self._resources.limits, self._resources.clock
         is_limited = True
-        with suppress(StoreError, asyncio.CancelledError):  # then nothing may be leased
-            await limits.refresh(clock.now())
-            is_limited = limits.apply_to(request)
+        # Then nothing may be leased: what a gate raises reaches the next lease too.
+        with suppress(Exception, asyncio.CancelledError):
+            is_limited = await self._is_limited(request)
+        self.undecided_count -= len(attempts)
+        self._flow.changed.set()
         if is_limited or self._is_stopping:
             self._flow.called.set()  # leave, and lease under the limits
             self._hand_back(attempts)
         else:
             self._submit([each for each in attempts if each.stage is Stage.WAITING])
 
+    async def _is_limited(self, request: LeaseRequest) -> bool:
+        """Read what a lease would read first."""
+        gate, limits, clock = self._resources.gate, self._resources.limits, self._resources.clock
+        try:
+            await gate.refresh(clock.now())
+        except StoreError:
+            raise
+        except RotaError:
+            pass  # the last verdict still applies
+        await limits.refresh(clock.now())
+        return limits.apply_to(request)
+
     def _hand_back(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
             if attempt.stage is Stage.WAITING:  # its lease may have been lost meanwhile
                 self._flow.end(attempt, HANDED_BACK, self._resources.clock.now())
+                self._flow.finished_count -= 1  # else the next lease would ask for more, as it ran

@@ -240,7 +240,8 @@ class Producer:
 
     def _choose_limit(self) -> int:
         flow, last, settings = self._flow, self._last, self._resources.settings
-        free = settings.concurrency - flow.running_count - len(flow.ready)
+        given_count = 0 if self._parking is None else self._parking.undecided_count
+        free = settings.concurrency - flow.running_count - len(flow.ready) - given_count
         finished_count = flow.finished_count - last.finished_count
         since_for = self._resources.clock.now() - last.asked_at
         return choose_limit(free, Pace(finished_count, since_for, last.asking_for), settings.batch)

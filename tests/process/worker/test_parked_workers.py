@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -19,6 +19,7 @@ from tests.servers.redis_proxy import RedisProxy
 
 from rota.clock.system import SystemClock
 from rota.jobs import Job, JobId, JobRequest, JobStatus, admit_job, make_job_ids
+from rota.policy.gates import OPEN, Closed, Verdict
 from rota.policy.limits import Limit
 from rota.policy.watch import LimitWatch
 from rota.rail.settings import set_limit
@@ -354,3 +355,105 @@ async def test_a_stopped_worker_reports_that_it_finished(own_redis: RedisServer)
         works.worker.stop()
         report: StopReport = await asyncio.wait_for(run, PATIENCE)
     assert (report.manner.value, report.unwritten_count) == ("finished", 0)
+
+
+class _Door:
+    """A gate whose state is elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self._was_shut = False
+        self.error: Exception | None = None
+
+    async def refresh(self, now: datetime) -> None:  # noqa: ARG002 - as gates have it
+        if self.error is not None:
+            raise self.error
+        self._was_shut = self.is_shut
+
+    def judge(
+        self,
+        job: Job,  # noqa: ARG002 - as gates have it
+        now: datetime,
+        *,
+        notifies: bool,  # noqa: ARG002 - as gates have it
+    ) -> Verdict:
+        return Closed(now + IDLE, "shut") if self._was_shut else OPEN
+
+
+async def test_a_gate_reads_its_state_before_a_job_that_was_given_starts(
+    own_redis: RedisServer, client: RedisStore
+) -> None:
+    chance, door = Random(10), _Door()
+    async with working(own_redis.url, gate=door) as works:
+        await parked(own_redis)
+        await insert(client, chance)
+        await works.has_run(1)
+        door.is_shut = True
+        job = await insert(client, chance)
+
+        async def is_put_off() -> bool:
+            (kept,) = (await client.get("default", [job.id])).values()
+            return kept.status is JobStatus.READY and kept.due_at > job.due_at
+
+        await until(is_put_off)
+        assert len(works.ran) == 1
+        assert job.id in works.noted.given
+
+
+async def test_a_gate_that_breaks_stops_the_worker_and_keeps_no_job(
+    own_redis: RedisServer, client: RedisStore
+) -> None:
+    chance, door = Random(11), _Door()
+
+    async def break_the_gate() -> None:
+        async with working(own_redis.url, gate=door):
+            await parked(own_redis)
+            door.error = ZeroDivisionError()
+            job = await insert(client, chance)
+
+            async def is_back() -> bool:
+                (kept,) = (await client.get("default", [job.id])).values()
+                return kept.status is JobStatus.READY and kept.last_token == 1
+
+            await until(is_back)
+
+    with pytest.raises(ZeroDivisionError):
+        await break_the_gate()
+
+
+async def test_leases_that_were_extended_count_as_well(
+    own_redis: RedisServer, client: RedisStore
+) -> None:
+    """No job waits behind those that run, while another worker may be idle."""
+    chance = Random(12)
+    async with working(own_redis.url, lease_for=2 * SECOND) as works, AsyncExitStack() as stores:
+        others = [
+            await stores.enter_async_context(await RedisStore.open(read_address(own_redis.url)))
+            for _ in range(8)
+        ]
+        await parked(own_redis)
+        works.go_on.clear()
+        jobs = [await insert(client, chance) for _ in range(3)]
+        await works.has_run(3)
+        (until_then,) = {job.lease.until for job in await kept_of(client, jobs) if job.lease}
+
+        async def are_extended() -> bool:
+            leases = [job.lease for job in await kept_of(client, jobs)]
+            return all(lease is not None and lease.until > until_then for lease in leases)
+
+        await until(are_extended)
+        jobs += await asyncio.gather(*[insert(other, chance) for other in others])
+
+        async def are_handed_back() -> bool:
+            return sum(job.lease is None for job in await kept_of(client, jobs)) == 7
+
+        await until(are_handed_back)
+        assert len(works.ran) == 4
+        works.go_on.set()
+        for job in await ended(client, *jobs):
+            assert (job.attempt_count, job.loss_count) == (0, 0)
+
+
+async def kept_of(store: RedisStore, jobs: Sequence[Job]) -> list[Job]:
+    kept = await store.get("default", [job.id for job in jobs])
+    return [kept[job.id] for job in jobs]

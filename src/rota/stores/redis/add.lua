@@ -29,6 +29,19 @@ end
 
 -- More may be parked at the same moment, and rest only for a while. So many are not asked.
 local MOST_PARKED = 32
+local MOST_RANGES = 32
+
+-- Whether a job may wait that a lease for these queues and tenants would take. The worker will soon
+-- hear of it, and then finds the first in order.
+local function is_any_waiting(queues, tenants)
+  local range, tenant, queue = next_range('', '+')
+  for _ = 1, MOST_RANGES do
+    if not range then return false end
+    if not (queues and not queues[queue]) and not (tenants and not tenants[tenant]) then return true end
+    range, tenant, queue = next_range(range .. '~', '+')
+  end
+  return true
+end
 
 -- The request of a parked worker, if it can be given a job. The name of a channel is the request, in
 -- JSON; the kinds come last, and are JSON themselves.
@@ -42,6 +55,7 @@ local function read_parked(channel, tenant, queue, body)
   choose(kind_names, label_names)
   if now < closes and not (queues and not queues[queue]) and not (tenants and not tenants[tenant])
     and accepts(body) and redis.call('ZLEXCOUNT', LEASED, '[' .. till, '(' .. till .. '~') < room
+    and not is_any_waiting(queues, tenants)
   then
     return {channel = channel, worker = worker, till = till}
   end
@@ -51,7 +65,8 @@ end
 local function find_parked(id, ...)
   local channels = redis.pcall('PUBSUB', 'CHANNELS', PARKED .. '\\[*')  -- perhaps it may not ask
   local count = channels.err and 0 or #channels
-  if count > MOST_PARKED then return nil end
+  local due = redis.call('ZRANGEBYLEX', LATER, '-', '(' .. now .. '~', 'LIMIT', 0, 1)
+  if count > MOST_PARKED or #due > 0 then return nil end
   local first = tonumber(string.sub(id, -4), 16) or 0
   for at = first, first + count - 1 do
     local parked = read_parked(channels[at % count + 1], ...)

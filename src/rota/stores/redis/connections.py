@@ -66,6 +66,7 @@ class _Server:
 
     place: tuple[Any, ...] | None = None
     scripts: set[str] = field(default_factory=set)
+    examining: Lock = field(default_factory=Lock)
 
 
 class Connections:
@@ -90,7 +91,6 @@ class Connections:
         self._silence_count = 0
         """How often the server did not answer in time."""
         self._examine = examine
-        self._examining = Lock()
         self._server = _Server()
 
     @property
@@ -234,12 +234,12 @@ class Connections:
             self._left = line
 
     async def _examine_server(self, line: Line, ask: Callable[..., Awaitable[Any]]) -> None:
-        async with self._examining:
+        async with self._server.examining:
             # Else another call has done it meanwhile.
             if self._examine is not None and self._server.place != line.place:
                 async with asyncio.timeout(self._answer_for):
                     await self._examine(ask)
-                self._server = _Server(line.place)
+                self._server.place, self._server.scripts = line.place, set()
 
     async def _await_replicas(self, line: Line, deadline: float) -> None:
         """Return when enough replicas have everything that was written on this connection."""

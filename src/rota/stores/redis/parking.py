@@ -119,8 +119,9 @@ class Parked:
         job_id, size = content[:_ID_LENGTH].decode(), int(content[_ID_LENGTH:at])
         try:
             self._receive(decode_job(job_id, content[at : at + size], content[at + size :]))
-        except DamagedJobError:
-            self._receive(None)
+        except DamagedJobError:  # whoever looks for it must not find jobs that are on their way
+            self.leave()
+            self.end(is_lost=True)
 
     def end(self, *, is_lost: bool) -> None:
         if not self._ended.is_set():

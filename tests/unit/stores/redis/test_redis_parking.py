@@ -20,6 +20,7 @@ from rota.jobs import Job, JobStatus, Recurrence
 from rota.stores.protocol import Parked, ParkingStore
 from rota.stores.redis.address import RedisSettings, read_address
 from rota.stores.redis.parking import LONGEST_NAME, MOST_PARKED
+from rota.stores.redis.rows import pack_head
 from rota.stores.redis.store import RedisStore
 from rota.testing.builders import a_job
 from rota.testing.job_store_fixture import (
@@ -215,6 +216,7 @@ async def test_there_is_room_again_when_a_job_has_ended(lot: Lot) -> None:
 async def test_a_worker_that_was_parked_long_ago_is_given_nothing(lot: Lot) -> None:
     await lot.park(NOW - MINUTE / 2)
     assert await given(lot, a_job()) == []
+    await take(lot.store)
     await lot.park(NOW - MINUTE / 2 + INSTANT)
     (got,) = await given(lot, a_job())
     assert got is not None
@@ -361,6 +363,7 @@ async def test_only_so_many_workers_are_parked(own_redis: RedisServer) -> None:
             await lot.wait_for(1)
         with parked_elsewhere(own_redis, 2 * MOST_PARKED):  # all at the same moment
             await store.insert([a_job()], NOW)
+        assert len(await take(store)) == 1
         await store.insert([a_job()], NOW)
         assert len(await given(lot)) == 2
 
@@ -488,3 +491,57 @@ async def test_a_user_who_may_not_ask_who_is_parked_inserts_all_the_same(
     async with await RedisStore.open(read_address(address)) as store:
         await store.insert([a_job()], NOW)
         assert len(await take(store)) == 1
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        {"idempotency_key": "once"},
+        {"idempotency_key": "once", "queue": "mail", "priority": 9},
+        {"created_at": NOW - DAY, "due_at": NOW - SECOND},
+        {"recurrence": DAILY},
+    ],
+)
+async def test_a_job_overtakes_none_that_waits(lot: Lot, earlier: dict[str, Any]) -> None:
+    """The worker has not heard of it yet."""
+    await lot.park(limit=1)
+    first, second = a_job(**earlier), a_job(priority=1)
+    await lot.store.insert([first], NOW)
+    assert await given(lot, second) == []
+    assert [job.id for job in await take(lot.store, limit=1)] == [first.id]
+
+
+async def test_a_job_overtakes_none_that_has_just_come_due(lot: Lot) -> None:
+    await lot.park(limit=1)
+    first = a_job(due_at=NOW + SECOND)
+    await lot.store.insert([first], NOW)
+    await lot.store.insert([a_job(created_at=NOW + SECOND, priority=1)], NOW + SECOND)
+    assert await given(lot) == []
+    assert [job.id for job in await take(lot.store, NOW + SECOND, limit=1)] == [first.id]
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "waiting"),
+    [({"queues": ["default"]}, {"queue": "mail"}), ({"tenants": [TENANT]}, {"tenant": "acme"})],
+)
+async def test_jobs_that_wait_for_others_delay_none(
+    lot: Lot, request_fields: dict[str, Any], waiting: dict[str, Any]
+) -> None:
+    await lot.park(**request_fields)
+    await lot.store.insert([a_job(idempotency_key="once", **waiting)], NOW)
+    assert len(await given(lot, a_job())) == 1
+
+
+async def test_after_a_job_that_cannot_be_read_all_that_comes_counts_as_lost(lot: Lot) -> None:
+    """Else a job on its way would be handed back as one that was lost, and arrive all the same."""
+    parked = await lot.park(worker="first")
+    (channel,) = lot.store._notices.parking._parked
+    head = pack_head(["?"])
+    message = f"{a_job().id}{len(head):08d}".encode() + head + b"{}"
+    await lot.store._database.call("PUBLISH", channel, message)
+    assert await lot.wait_for(1) == [None]
+    assert parked.is_over
+    assert await given(lot, a_job()) == [None]
+    await lot.park(NOW + INSTANT, worker="second")
+    await take(lot.store)
+    assert len(await given(lot, a_job())) == 2
