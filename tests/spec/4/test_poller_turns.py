@@ -248,7 +248,7 @@ async def test_the_pause_after_a_failure_is_no_addition_to_the_idle_delay(
 async def test_a_poller_that_is_stopped_by_a_failure_ends_at_once(
     stage: Stage, store: ListedJobs
 ) -> None:
-    async def stop(_: Exception) -> None:
+    async def stop(_: BaseException) -> None:
         await poller.stop()
 
     store.failures.append(StoreUnavailableError("gone"))
