@@ -48,6 +48,9 @@ class Call(msgspec.Struct, Generic[P], frozen=True, eq=False, gc=False):
     payload: dict[str, Any]
     outputs: tuple[JobId, ...] = ()
 
+    def __repr__(self) -> str:  # a payload may be long, and is not for logs
+        return f"<Call of {self.kind}>"
+
 
 class _Hints(NamedTuple):
     """What the annotations say."""

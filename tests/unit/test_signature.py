@@ -394,3 +394,10 @@ def test_a_worker_passes_the_payload_in_the_order_of_the_parameters(
     )
     assert shown == expected
     assert (not others) is is_plain
+
+
+def test_a_call_names_its_task_and_keeps_its_arguments_to_itself() -> None:
+    def sign_in(password: str) -> None: ...
+
+    call = TaskSignature(sign_in, "users.sign_in").bind((), {"password": "opensesame"})
+    assert repr(call) == "<Call of users.sign_in>"

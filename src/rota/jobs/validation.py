@@ -381,7 +381,8 @@ def admit_job(
         created_at=now,
         updated_at=now,
     )
-    if _rare_fields(asked) != _NOTHING_RARE:
+    # A zero equals False, and must be refused.
+    if asked.auto_remove is not False or _rare_fields(asked) != _NOTHING_RARE:
         job = _with_rare_fields(job, asked, now)
     return place_job(job, dependency_statuses) if job.dependencies else job
 

@@ -246,8 +246,8 @@ class Run:
             job = await carry_out(partial(self._store.lock_next, lock_until, now))
         except Exception as error:  # noqa: BLE001 - the top of the loop, which must continue
             await self._hooks.error(error)
-            await self._retry.wait(error)
-            await self._wait(self._settings.idle_delay)
+            if not self.is_ending:
+                await self._wait_after(error)
             return
         self._retry.note_answer()
         try:
@@ -256,6 +256,14 @@ class Run:
             await self._hooks.error(error)
         if job is None:
             await self._wait(self._settings.idle_delay or SHORTEST_IDLE)
+
+    async def _wait_after(self, error: Exception) -> None:
+        """Wait for the pause after an error of the store, or the idle delay if that is longer."""
+        clock, idle_delay = self._settings.clock, self._settings.idle_delay
+        failed_at = clock.now()
+        await self._retry.wait(error)
+        waited_for = max(clock.now() - failed_at, _NO_TIME)  # the clock may be set back
+        await self._wait(max(idle_delay - waited_for, _NO_TIME))
 
     async def _become_idle(self) -> None:
         if not self.is_idle:

@@ -199,7 +199,8 @@ class Worker:
         """Lease one batch of due jobs, run them, and return each as it was written.
 
         For tests, and for programs that are started again for every batch. It rescues no stalled
-        jobs. What a store that is away does not take within seconds is left to other workers.
+        jobs. What a store that is away does not take within seconds, or a store that does not
+        answer within the length of a lease, is left to other workers.
         """
         return self._run_batch(self._stop_count)
 
@@ -340,17 +341,27 @@ class _Run:
         self._completer.settled = settled
         async with self._at_work():
             await self._producer.lease(self._resources.settings.batch)
-            flow, completer = self._flow, self._completer
-            await flow.wait_while(
-                lambda: (
-                    bool(flow.held)
-                    and not self._stop_count
-                    and (not completer.is_held_up or flow.is_busy)
-                )
-            )
+            await self._flow.wait_while(lambda: self._flow.is_busy and not self._stop_count)
+            await self._wait_until_written()
             if self._stop_count:
                 await self._finish_running()
         return settled
+
+    async def _wait_until_written(self) -> None:
+        """Wait while the store works on the outcomes, for as long as a lease at most."""
+        flow, completer, lease_for = (
+            self._flow,
+            self._completer,
+            self._resources.settings.lease_for,
+        )
+        if flow.held:
+            with suppress(TimeoutError):
+                async with timeout_after(self._resources.clock, lease_for):
+                    await flow.wait_while(
+                        lambda: bool(
+                            flow.held and not self._stop_count and not completer.is_held_up
+                        )
+                    )
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:

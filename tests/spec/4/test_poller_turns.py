@@ -1,7 +1,7 @@
 """A turn of the poller of specification 4: hooks, delays, states, and errors."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -232,6 +232,31 @@ async def test_a_store_that_fails_is_asked_again_less_and_less_often(
     assert len(stage.errors) == 8
     first, second, third = (now for _, now in store.locks[asked_count : asked_count + 3])
     assert (second - first, third - second) == (TENTH, 2 * TENTH)
+    await stage.close()
+
+
+async def test_the_pause_after_a_failure_is_no_addition_to_the_idle_delay(
+    stage: Stage, store: ListedJobs
+) -> None:
+    store.failures += [StoreUnavailableError("gone")] * 5
+    await stage.play(6 * SECOND, idle_delay=SECOND)
+    asked = [(now - NOW) / TENTH for _, now in store.locks]
+    assert asked[:6] == [0, 10, 20, 30, 40, 56]
+    await stage.close()
+
+
+async def test_a_poller_that_is_stopped_by_a_failure_ends_at_once(
+    stage: Stage, store: ListedJobs
+) -> None:
+    async def stop(_: BaseException) -> None:
+        await poller.stop()
+
+    store.failures.append(StoreUnavailableError("gone"))
+    poller = stage.poller(on_error=stop, on_stop=lambda: ended_at.append(stage.clock.now()))
+    ended_at: list[datetime] = []
+    await poller.start()
+    await stage.clock.advance(SECOND)
+    assert ended_at == [NOW]
     await stage.close()
 
 

@@ -115,6 +115,7 @@ def test_a_mapping_names_a_queue_as_specification_5_does_and_a_request_may_say_m
             "retry_policy.max_attempts must be from 1 to 10, got 11",
         ),
         ({"auto_remove": "yes"}, "auto_remove must be true or false, got str"),
+        ({"auto_remove": 0}, "auto_remove must be true or false, got int"),
         ({"idempotency_key": ""}, "idempotency_key must have 1 to 255 characters, got 0"),
         ({"idempotency_key": 5}, "idempotency_key must be a text, got int"),
     ],

@@ -233,6 +233,34 @@ async def test_a_batch_ends_although_the_store_takes_none_of_its_outcomes(shop: 
     assert (await shop.look(job)).status is JobStatus.RUNNING
 
 
+async def test_a_batch_ends_although_the_store_never_answers_its_write(shop: Workshop) -> None:
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    lease_for = 20 * SECOND
+    shop.make_worker({"work": succeed}, WorkerSettings(lease_for=lease_for))
+    job = await shop.add()
+    shop.hooked.before["apply"] = hang
+    once = asyncio.create_task(shop.worker.run_once())
+    await shop.pass_time(lease_for + 6 * SECOND)
+    has_ended = once.done()
+    shop.worker.stop()
+    assert (has_ended, await shop.clock.run(once)) == (True, [])
+    assert (await shop.look(job)).status is JobStatus.RUNNING
+
+
+async def test_a_batch_waits_for_a_slow_write(shop: Workshop) -> None:
+    async def dawdle() -> None:
+        await shop.clock.sleep(15 * SECOND)
+
+    shop.make_worker({"work": succeed}, WorkerSettings(lease_for=20 * SECOND))
+    job = await shop.add()
+    shop.hooked.before["apply"] = dawdle
+    settled = await shop.clock.run(shop.worker.run_once())
+    assert [it.job.id for it in settled] == [job.id]
+    assert (await shop.look(job)).status is JobStatus.COMPLETED
+
+
 async def test_a_store_closed_under_a_worker_ends_it_with_that_error(shop: Workshop) -> None:
     work = Lasting(shop, minutes=10)
     shop.make_worker({"work": work})

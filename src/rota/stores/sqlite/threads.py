@@ -333,6 +333,7 @@ class Writer:
             self._log.fold_if_long()
         while left_count:
             with self._lock:
+                self._log.fold_if_long()  # else it grows as long as calls are waiting
                 group = self._take_group(left_count)
                 outcomes = self._carry_out(group)
             left_count -= len(group)

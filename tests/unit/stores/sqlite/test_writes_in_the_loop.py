@@ -261,6 +261,17 @@ async def test_calls_that_wait_when_the_store_is_closed_are_carried_out(
     await asyncio.wait_for(asyncio.gather(writing, *inserting, closing), 10)
 
 
+async def test_the_log_is_folded_between_the_transactions_of_many_waiting_calls(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "MOST_WRITES_TOGETHER", 1)
+    monkeypatch.setattr(threads, "LONG_LOG", 50)
+    jobs = [a_job(id=f"{number}", payload="x" * 60_000) for number in range(40)]
+    await asyncio.gather(*(insert(store, job) for job in jobs))
+    assert await store.count("default") == 40
+    assert path.with_name(f"{path.name}-wal").stat().st_size < 150 * 4096
+
+
 @pytest.mark.usefixtures("quick")
 async def test_a_full_disk_is_reported(store: SqliteStore) -> None:
     await insert(store)
