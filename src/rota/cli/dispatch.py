@@ -214,8 +214,9 @@ def _name_option(error: RotaError, tokens: list[str]) -> str:
     known = {name for argument in arguments for name in argument.names}
     for option in (_OPTIONS.get(name, f"--{name}"), name.upper()):
         if option in known:
-            rest = message.removeprefix(field).replace(" name ", " names ", 1)  # one of several
-            return f"{option}{rest}"
+            rest = message.removeprefix(field)
+            is_plural = rest.startswith(" name ")  # the field is, the option is one of several
+            return option + (rest.replace("name", "names", 1) if is_plural else rest)
     return message
 
 

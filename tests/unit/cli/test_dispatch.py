@@ -305,6 +305,10 @@ def test_json_is_ascii_and_hides_no_control_character(rota: RunRota) -> None:
         (("jobs", "create", "a", "--queue", "a/b"), "--queue must be 1 to 64 of"),
         (("jobs", "create", ""), "NAME must have 1 to 255 characters"),
         (("jobs", "create", "a", "--after", UNKNOWN), "--after names jobs that do not exist: "),
+        (
+            ("jobs", "create", "a", "--after", UNKNOWN, "--after", UNKNOWN),
+            "--after must not name a job twice",
+        ),
         (("jobs", "create", "a", "--priority", "x"), '--priority "x" must be a whole number'),
         (("jobs", "list", "--search", "x:y"), '--search has the field "x", which is not one of'),
         (("jobs", "list", "--tenant", ""), "--tenant is empty; name a tenant"),

@@ -206,6 +206,25 @@ async def test_a_process_that_dies_while_it_takes_over_loses_nothing(
     assert (sum(it.succeeded for it in kinds), sum(it.failed for it in kinds)) == (3, 1)
 
 
+async def test_what_others_write_during_a_takeover_is_neither_lost_nor_counted_twice(
+    recorder: StatsRecorder, store: RacedStore, clock: VirtualClock
+) -> None:
+    for event in (settled(), failed()):
+        recorder.observe(event)
+    await recorder.flush()
+    async for page in store.scan(HOURS.collection):
+        await store.load([KeptDocument("tallies.hours", *document) for document in page], NOW)
+    await remove_documents(store, HOURS.collection, lambda _: True)
+    other = StatsRecorder(store, clock)
+    other.observe(settled())
+    store.others = [other]
+    await recorder._take_over()  # the document stays, as the other one was faster
+    await recorder._take_over()
+    at = HOURS.start_of(NOW)
+    (found,) = await read_stats(store, "guild-7", at, at + timedelta(hours=1), HOURS)
+    assert (found.succeeded, found.failed) == (2, 1)
+
+
 async def test_two_flushes_at_once_count_nothing_twice(
     recorder: StatsRecorder, store: RacedStore
 ) -> None:

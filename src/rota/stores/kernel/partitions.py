@@ -33,13 +33,15 @@ class NextPartition(NamedTuple):
 
 
 class FirstMarked(NamedTuple):
-    """When the first of the jobs marked as due in a partition is due. Answer: ``int | None``.
+    """When the jobs marked as due in a partition are due. Answer: ``int | None``.
 
-    It is asked only where the first job in order is not due: a clock was set back.
+    The instant of any that is due now; if none is, the first one. It is asked only where the first
+    job in order is not due: a clock was set back, or that of another process is ahead.
     """
 
     tenant: str
     queue: str
+    now: int
 
 
 class FirstLater(NamedTuple):
@@ -108,10 +110,10 @@ def find_partitions(
 
 
 def _first_due(partition: DuePartition, now: int) -> Reading[int]:
-    """When the first job of a partition is due, in whatever order it comes."""
+    """As ``FirstMarked``."""
     if partition.due_at <= now:
         return partition.due_at
-    first: int | None = yield FirstMarked(partition.tenant, partition.queue)
+    first: int | None = yield FirstMarked(partition.tenant, partition.queue, now)
     return partition.due_at if first is None else first  # others took the jobs meanwhile
 
 

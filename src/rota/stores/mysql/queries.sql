@@ -251,9 +251,18 @@ ORDER BY is_due, tenant, queue, priority DESC, created_at, id
 LIMIT 1;
 
 -- name: first_in_partition
--- After a clock was set back, jobs that are marked as due may be due later.
-SELECT MIN(due_at) FROM rota_jobs FORCE INDEX (jobs_due)
-WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s;
+-- Only where the first job is not due: mostly one behind it is, and then the others are not looked at.
+SELECT COALESCE(
+    (
+        SELECT due_at FROM rota_jobs FORCE INDEX (jobs_due)
+        WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s AND due_at <= %(now)s
+        LIMIT 1
+    ),
+    (
+        SELECT MIN(due_at) FROM rota_jobs FORCE INDEX (jobs_due)
+        WHERE is_due = 1 AND tenant = %(tenant)s AND queue = %(queue)s
+    )
+);
 
 -- name: due_jobs
 -- The first due jobs of a partition, or of one priority in it, as order_key has them.

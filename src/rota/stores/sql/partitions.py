@@ -22,8 +22,9 @@ class Steps:
         rows = await self._fetch(self._queries.next_partition, tenant=tenant, queue=place)
         return next(map(DuePartition._make, rows), None)
 
-    async def first_marked(self, tenant: str, queue: str) -> int | None:
-        return await self._first(self._queries.first_in_partition, tenant=tenant, queue=queue)
+    async def first_marked(self, tenant: str, queue: str, now: int) -> int | None:
+        place = {"tenant": tenant, "queue": queue, "now": now}
+        return await self._first(self._queries.first_in_partition, **place)
 
     async def first_later(self, queue: str | None, tenants: Collection[str] | None) -> int | None:
         chosen = {"tenants": None if tenants is None else sorted(tenants)}

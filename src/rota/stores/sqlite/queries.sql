@@ -456,8 +456,12 @@ ORDER BY due_at
 LIMIT 1;
 
 -- name: first_in_partition
--- ?1 tenant, ?2 queue. Only where the first job is not due, because the clock was set back.
-SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2;
+-- ?1 tenant, ?2 queue, ?3 now. Only where the first job is not due: mostly one behind it is, and then the
+-- others are not looked at.
+SELECT coalesce(
+    (SELECT due_at FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2 AND due_at <= ?3 LIMIT 1),
+    (SELECT min(due_at) FROM jobs WHERE is_due = 1 AND tenant = ?1 AND queue = ?2)
+);
 
 -- name: listed
 -- :jobs is one of the lists below. ?1 tenant, ?2 queue, ?3 status, ?4 and ?5 lowest and highest priority,

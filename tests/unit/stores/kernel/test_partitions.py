@@ -53,8 +53,9 @@ class Index:
                     if (each[0] > tenant if queue is None else each >= (tenant, queue))
                 ]
                 return DuePartition(*ahead[0], self._marked[ahead[0]][0]) if ahead else None
-            case FirstMarked(tenant, queue):
-                return min(self._marked[tenant, queue])
+            case FirstMarked(tenant, queue, now):
+                marked = self._marked[tenant, queue]
+                return next((due_at for due_at in marked if due_at <= now), min(marked))
             case FirstLater(queue, tenants):
                 due = [
                     min(instants)

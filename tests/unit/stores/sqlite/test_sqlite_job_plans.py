@@ -143,6 +143,25 @@ async def test_the_steps_of_a_lease_do_not_grow_with_partitions(
     assert 0 < long <= 1.5 * short
 
 
+async def test_a_first_job_that_is_not_due_yet_costs_no_look_at_all_behind_it(
+    store: SqliteStore,
+) -> None:
+    """As where the clock of the process that inserted it is ahead."""
+    soon = NOW + timedelta(milliseconds=1)
+    first = [a_job(tenant="t", queue=queue, priority=9, due_at=soon) for queue in "qr"]
+    await store.insert(first, soon)
+    request = LeaseRequest(worker="w", limit=10, lease_for=MINUTE)
+    step_counts = []
+    for added_count in (200, 20_000):
+        await add_to_two_partitions(store, added_count)
+        steps: list[int] = []
+        await store._writer.run(partial(count_steps, steps))
+        assert len(await store.lease(request, NOW)) == 10
+        step_counts.append(sum(steps))
+    short, long = step_counts
+    assert 0 < long <= 1.5 * short
+
+
 async def add_to_two_partitions(store: SqliteStore, count: int) -> None:
     pattern = a_job(tenant="t", queue="q", due_at=NOW, created_at=NOW, updated_at=NOW)
     made_ids = make_job_ids(NOW, count, count)
