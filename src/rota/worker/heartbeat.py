@@ -168,6 +168,7 @@ class Heartbeat:
 
     def _take(self, beat: Beat, answer: Sequence[bool] | StoreError) -> None:
         """In the event loop: cancel the attempts whose leases are lost, or note the outage."""
+        self._flow.changed.set()  # time has passed: see whether to wait on
         if isinstance(answer, StoreError):
             self._resources.outage.begin(self, answer)
             return

@@ -341,27 +341,23 @@ class _Run:
         self._completer.settled = settled
         async with self._at_work():
             await self._producer.lease(self._resources.settings.batch)
-            await self._flow.wait_while(lambda: self._flow.is_busy and not self._stop_count)
-            await self._wait_until_written()
+            await self._flow.wait_while(self._is_in_hand)
             if self._stop_count:
                 await self._finish_running()
         return settled
 
-    async def _wait_until_written(self) -> None:
-        """Wait while the store works on the outcomes, for as long as a lease at most."""
-        flow, completer, lease_for = (
-            self._flow,
-            self._completer,
-            self._resources.settings.lease_for,
-        )
-        if flow.held:
-            with suppress(TimeoutError):
-                async with timeout_after(self._resources.clock, lease_for):
-                    await flow.wait_while(
-                        lambda: bool(
-                            flow.held and not self._stop_count and not completer.is_held_up
-                        )
-                    )
+    def _is_in_hand(self) -> bool:
+        """Whether handlers run, or the store works on outcomes: for as long as a lease at most.
+
+        It is asked again after each beat.
+        """
+        flow, settings = self._flow, self._resources.settings
+        if self._stop_count or not flow.held:
+            return False
+        last_end = max([attempt.ended_at for attempt in flow.held])  # never, while a handler runs
+        if self._resources.clock.now() - last_end >= settings.lease_for:
+            return False
+        return not self._completer.is_held_up or flow.is_busy
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
