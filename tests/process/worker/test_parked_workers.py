@@ -448,6 +448,7 @@ async def test_leases_that_were_extended_count_as_well(
             return sum(job.lease is None for job in await kept_of(client, jobs)) == 7
 
         await until(are_handed_back)
+        await works.has_run(4)
         assert len(works.ran) == 4
         works.go_on.set()
         for job in await ended(client, *jobs):
