@@ -388,6 +388,7 @@ async def test_a_gate_reads_its_state_before_a_job_that_was_given_starts(
         await parked(own_redis)
         await insert(client, chance)
         await works.has_run(1)
+        await parked(own_redis)
         door.is_shut = True
         job = await insert(client, chance)
 
@@ -397,7 +398,6 @@ async def test_a_gate_reads_its_state_before_a_job_that_was_given_starts(
 
         await until(is_put_off)
         assert len(works.ran) == 1
-        assert job.id in works.noted.given
 
 
 async def test_a_gate_that_breaks_stops_the_worker_and_keeps_no_job(
@@ -448,6 +448,7 @@ async def test_leases_that_were_extended_count_as_well(
             return sum(job.lease is None for job in await kept_of(client, jobs)) == 7
 
         await until(are_handed_back)
+        await works.has_run(4)
         assert len(works.ran) == 4
         works.go_on.set()
         for job in await ended(client, *jobs):
