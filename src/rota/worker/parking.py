@@ -47,15 +47,22 @@ class Parking:
         self._hold = hold
         self._parked: Parked | None = None
         self._is_stopping = False
+        self._until_idle: Task[None] | None = None
         self._tasks: set[Task[None]] = set()
         self.undecided_count = 0
         """Jobs that were given and wait until it is known whether a limit concerns them."""
 
     @asynccontextmanager
     async def parked(self, request: LeaseRequest) -> AsyncIterator[None]:
-        """Be given jobs while the context lasts, and a moment longer."""
+        """Be given a job while the context lasts, and what else comes a moment longer.
+
+        Only an idle worker is parked: a handler may block the event loop, and then jobs would wait
+        although other workers are free. Once it is idle it leases again, and is parked.
+        """
         parked = None
-        if self._parked is None or self._parked.is_over:
+        if self._flow.is_busy:
+            self._lease_when_idle()
+        elif self._parked is None or self._parked.is_over:
             now = self._resources.clock.now()
             receive = partial(self._receive, request, now + request.lease_for, [])
             with suppress(StoreError):
@@ -79,6 +86,8 @@ class Parking:
             await self._parked.left(LEFT_WITHIN)
         for task in self._tasks:
             task.cancel()  # the store may be away
+        if self._until_idle is not None:
+            self._until_idle.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -114,8 +123,19 @@ class Parking:
     def _submit(self, attempts: Sequence[Attempt]) -> None:
         flow = self._flow
         self._executor.submit(attempts)
+        if self._parked is not None:
+            self._parked.leave()
+        self._lease_when_idle()
         if len(flow.ready) + flow.running_count >= self._resources.settings.concurrency:
             flow.called.set()  # full: be given no more
+
+    def _lease_when_idle(self) -> None:
+        if self._until_idle is None or self._until_idle.done():
+            self._until_idle = asyncio.create_task(self._call_when_idle())
+
+    async def _call_when_idle(self) -> None:
+        await self._flow.wait_while(lambda: self._flow.is_busy)
+        self._flow.called.set()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

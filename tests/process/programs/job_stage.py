@@ -218,14 +218,15 @@ def watch_commits(fate: Fate) -> None:
         return await run(self, sql)
 
     MysqlSession.run = watched_run  # type: ignore[method-assign] # as above
-    tell = Line.tell
+    ask = Line.ask
 
-    def watched_telling(self: Line, *command: Any) -> None:
-        tell(self, *command)
+    def watched_asking(self: Line, deadline: float, *command: Any) -> Any:
+        answer = ask(self, deadline, *command)
         if command[0] in {"EVAL", "EVALSHA"}:
             fate.commit()
+        return answer
 
-    Line.tell = watched_telling  # type: ignore[method-assign] # as above
+    Line.ask = watched_asking  # type: ignore[method-assign] # as above
     watch_mongo(fate)
 
 

@@ -165,15 +165,33 @@ async def test_an_idle_worker_is_given_job_after_job_without_a_lease(
 ) -> None:
     chance = Random(1)
     async with working(own_redis.url) as works:
-        await parked(own_redis)
         jobs = []
         for count in range(1, 21):
+            await parked(own_redis)
             jobs.append(await insert(client, chance))
             await works.has_run(count)
         assert works.noted.given == [job.id for job in jobs]
         assert works.noted.leased == []
         for job in await ended(client, *jobs):
             assert (job.attempt_count, job.loss_count) == (0, 0)
+
+
+async def test_a_worker_is_parked_only_while_it_runs_nothing(
+    own_redis: RedisServer, client: RedisStore
+) -> None:
+    chance = Random(3)
+    async with working(own_redis.url, concurrency=10) as works:
+        await parked(own_redis)
+        works.go_on.clear()
+        first = await insert(client, chance)
+        await works.has_run(1)
+        await parked(own_redis, 0)
+        second = await insert(client, chance)  # the handler may block the event loop
+        await works.has_run(2)
+        assert (works.noted.given, works.noted.leased) == ([first.id], [second.id])
+        works.go_on.set()
+        await ended(client, first, second)
+        await parked(own_redis)
 
 
 async def test_a_full_worker_is_given_no_more(own_redis: RedisServer, client: RedisStore) -> None:
@@ -189,7 +207,7 @@ async def test_a_full_worker_is_given_no_more(own_redis: RedisServer, client: Re
         assert kept[waiting.id].status is JobStatus.READY
         works.go_on.set()
         await ended(client, *first, waiting)
-        assert works.noted.leased == [waiting.id]
+        assert waiting.id in works.noted.leased
 
 
 async def test_a_worker_under_limits_is_not_parked(

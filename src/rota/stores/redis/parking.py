@@ -119,7 +119,7 @@ class Parked:
         job_id, size = content[:_ID_LENGTH].decode(), int(content[_ID_LENGTH:at])
         try:
             self._receive(decode_job(job_id, content[at : at + size], content[at + size :]))
-        except DamagedJobError:  # whoever looks for it must not find jobs that are on their way
+        except DamagedJobError:  # a search for it must not find jobs on their way
             self.leave()
             self.end(is_lost=True)
 
