@@ -60,11 +60,11 @@ class Parking:
         although other workers are free. Once it is idle it leases again, and is parked.
         """
         parked = None
-        if self._flow.is_busy:
+        if self._flow.is_busy or not (self._parked is None or self._parked.is_over):
             self._lease_when_idle()
-        elif self._parked is None or self._parked.is_over:
+        else:
             now = self._resources.clock.now()
-            receive = partial(self._receive, request, now + request.lease_for, [])
+            receive = partial(self._receive, request, now + request.lease_for)
             with suppress(StoreError):
                 parked = self._parked = await self._store.park(request, now, receive)
         try:
@@ -91,21 +91,12 @@ class Parking:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _receive(
-        self, request: LeaseRequest, until: datetime, given: list[Attempt], job: Job | None
-    ) -> None:
-        """``given`` are the attempts of this request so far."""
+    def _receive(self, request: LeaseRequest, until: datetime, job: Job | None) -> None:
         attempts, resources = self._hold(job, until), self._resources
         if not attempts:
             return
         now = resources.clock.now()
-        if len(given) >= request.limit:
-            given[:] = [it for it in given if it.stage is not Stage.ENDED]
-        # The store does not count leases that were extended meanwhile.
-        has_room = len(given) < request.limit
-        given += attempts
-        if self._is_stopping or not has_room:
-            self._flow.called.set()
+        if self._is_stopping:
             self._hand_back(attempts)
         elif self._is_up_to_date(now) and not resources.limits.apply_to(request):
             self._submit(attempts)
@@ -134,6 +125,8 @@ class Parking:
             self._until_idle = asyncio.create_task(self._call_when_idle())
 
     async def _call_when_idle(self) -> None:
+        if self._parked is not None:
+            await self._parked.left(LEFT_WITHIN)
         await self._flow.wait_while(lambda: self._flow.is_busy)
         self._flow.called.set()
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -126,11 +126,13 @@ async def until(has_happened: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def parked(server: RedisServer, count: int = 1) -> None:
-    """Return when so many workers are parked."""
+    """Return when so many workers are parked, each with the same request for a moment."""
+    looks: list[set[bytes]] = []
     with redis.Redis.from_url(server.url) as client:
 
         async def are_parked() -> bool:
-            return len(await asyncio.to_thread(client.pubsub_channels, PARKED)) == count
+            looks.append(set(await asyncio.to_thread(client.pubsub_channels, PARKED)))
+            return len(looks[-1]) == count and looks[-20:] == [looks[-1]] * 20
 
         await until(are_parked)
 
@@ -437,40 +439,6 @@ async def test_a_gate_that_breaks_stops_the_worker_and_keeps_no_job(
 
     with pytest.raises(ZeroDivisionError):
         await break_the_gate()
-
-
-async def test_leases_that_were_extended_count_as_well(
-    own_redis: RedisServer, client: RedisStore
-) -> None:
-    """No job waits behind those that run, while another worker may be idle."""
-    chance = Random(12)
-    async with working(own_redis.url, lease_for=2 * SECOND) as works, AsyncExitStack() as stores:
-        others = [
-            await stores.enter_async_context(await RedisStore.open(read_address(own_redis.url)))
-            for _ in range(8)
-        ]
-        await parked(own_redis)
-        works.go_on.clear()
-        jobs = [await insert(client, chance) for _ in range(3)]
-        await works.has_run(3)
-        (until_then,) = {job.lease.until for job in await kept_of(client, jobs) if job.lease}
-
-        async def are_extended() -> bool:
-            leases = [job.lease for job in await kept_of(client, jobs)]
-            return all(lease is not None and lease.until > until_then for lease in leases)
-
-        await until(are_extended)
-        jobs += await asyncio.gather(*[insert(other, chance) for other in others])
-
-        async def are_handed_back() -> bool:
-            return sum(job.lease is None for job in await kept_of(client, jobs)) == 7
-
-        await until(are_handed_back)
-        await works.has_run(4)
-        assert len(works.ran) == 4
-        works.go_on.set()
-        for job in await ended(client, *jobs):
-            assert (job.attempt_count, job.loss_count) == (0, 0)
 
 
 async def kept_of(store: RedisStore, jobs: Sequence[Job]) -> list[Job]:
