@@ -44,6 +44,7 @@ def test_a_series_is_looked_at_paused_edited_and_backfilled(anna: Visitor) -> No
 def test_a_schedule_is_created_with_the_rule_in_words_as_one_types(anna: Visitor) -> None:
     page = anna.go("/schedules")
     page.get_by_role("link", name="New schedule…").click()
+    page.wait_for_function("() => window.htmx")  # else the first words are typed unheard
     page.get_by_label("Name", exact=True).fill("Evening report")
     page.get_by_label("When: cron").fill("0 99 * * *")
     expect(page.locator("#rule-preview")).to_contain_text("99")
