@@ -112,13 +112,10 @@ class Parking:
         return limits.is_trusted(now) and not gate.has_more_to_refresh
 
     def _submit(self, attempts: Sequence[Attempt]) -> None:
-        flow = self._flow
         self._executor.submit(attempts)
         if self._parked is not None:
             self._parked.leave()
         self._lease_when_idle()
-        if len(flow.ready) + flow.running_count >= self._resources.settings.concurrency:
-            flow.called.set()  # full: be given no more
 
     def _lease_when_idle(self) -> None:
         if self._until_idle is None or self._until_idle.done():

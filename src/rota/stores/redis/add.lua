@@ -27,7 +27,7 @@ end
 
 -- uses    choice
 
--- More may be parked at the same moment, and rest only for a while. So many are not asked.
+-- If more workers are parked, the script asks none: the job is ready, and they hear of it.
 local MOST_PARKED = 32
 local MOST_RANGES = 32
 
@@ -78,7 +78,7 @@ end
 local function hand_over(id, text, body, place)
   local tenant, queue, letter = string.match(place, '^([^%z]*)%z([^%z]*)%z(%a)')
   if letter ~= 'o' then return false end  -- in a series a lease may create the next job
-  -- The job is written already, and this must not fail because of a name that nobody understands.
+  -- The job is written already, and so a channel name that cannot be read must not end the script.
   local is_read, parked = pcall(find_parked, id, tenant, queue, body)
   if not (is_read and parked) then return false end
   local leased = lease_head(read_head(text), now, parked.till, parked.worker)
